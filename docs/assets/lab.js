@@ -1,0 +1,79 @@
+// The reader's controls, kept in this browser. They fold and unfold; nothing becomes unreachable,
+// and without this script everything is unfolded.
+(() => {
+  const DEFAULTS = { level: "learner", budget: "none" };
+  const DEVICE = { none: "cpu", one: "h200", eight: "h200-x8" };
+  const VALUES = { level: ["learner", "engineer"], budget: Object.keys(DEVICE) };
+  const root = document.documentElement;
+
+  const load = (name) => {
+    try { return localStorage.getItem(`lab-${name}`) || DEFAULTS[name]; } catch { return DEFAULTS[name]; }
+  };
+  const keep = (name, value) => {
+    try { localStorage.setItem(`lab-${name}`, value); } catch { /* private window: only this page */ }
+  };
+
+  // The device that a budget puts in front, among the devices of one example.
+  const front = (blocks) => {
+    const wanted = DEVICE[root.dataset.budget];
+    const has = (name) => blocks.some((block) => block.classList.contains(`device-${name}`));
+    if (has(wanted)) return wanted;
+    return wanted !== "cpu" && has("h200") ? "h200" : null;
+  };
+
+  const foldDevices = () => {
+    const groups = new Map();
+    for (const block of document.querySelectorAll("details.device")) {
+      const siblings = groups.get(block.parentElement) || [];
+      groups.set(block.parentElement, [...siblings, block]);
+    }
+    for (const blocks of groups.values()) {
+      const name = front(blocks);
+      // Where nothing suits the budget, what there is stays open.
+      for (const block of blocks) block.open = !name || block.classList.contains(`device-${name}`);
+    }
+  };
+
+  const foldBy = (name) => {
+    for (const value of VALUES[name])
+      for (const block of document.querySelectorAll(`details.${name}-${value}`))
+        block.open = value === root.dataset[name];
+  };
+
+  const apply = (name) => {
+    foldBy(name);
+    if (name === "budget") foldDevices();
+  };
+
+  for (const name of Object.keys(DEFAULTS)) {
+    root.dataset[name] = load(name);
+    for (const input of document.querySelectorAll(`input[name="lab-${name}"]`)) {
+      input.checked = input.value === root.dataset[name];
+      input.addEventListener("change", () => {
+        root.dataset[name] = input.value;
+        keep(name, input.value);
+        apply(name);
+      });
+    }
+    apply(name);
+  }
+
+  // A link into something folded unfolds it.
+  const reveal = () => {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let at = target.parentElement; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
+
+  // Printing shows everything.
+  addEventListener("beforeprint", () => {
+    for (const block of document.querySelectorAll("details")) block.open = true;
+  });
+
+  // What scrolls must be reachable by keyboard; Markdown's own code blocks and tables are not.
+  for (const box of document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap"))
+    if (box.scrollWidth > box.clientWidth && !box.closest("[tabindex]")) box.tabIndex = 0;
+})();

@@ -1,0 +1,189 @@
+"""Macros in prose: numbers looked up where they were measured or set, and claims about them.
+
+`{{ metric(...) }}`, `{{ code(...) }}`, `{{ provenance(...) }}` and `{{ claim(...) }}` are evaluated
+one by one in a Jinja2 sandbox that knows nothing else. What they return is only ever text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import partial
+from html import unescape
+from typing import Any
+
+from jinja2 import TemplateError
+from jinja2.sandbox import SandboxedEnvironment
+
+from fba_lab import build, constant, record, render, results, terminal
+from fba_lab import claim as claims
+from fba_lab import example as examples
+from fba_lab.build import LabProblem
+from fba_lab.catalogue import nearest
+
+TAG = re.compile(r"<[^>]*>")
+MACRO = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+FIELDS = ("value", "low", "high", "n", "spread", "unit", "bare")
+UNKNOWN = "…"
+
+
+def expand(text: str, first_line: int, site: build.Build) -> str:
+    """Return prose with its macros replaced; it starts at this line of the page."""
+    return MACRO.sub(partial(_expand, first_line, site), text)
+
+
+def _expand(first_line: int, site: build.Build, found: re.Match[str]) -> str:
+    site.line = first_line + found.string.count("\n", 0, found.start())
+    try:
+        html = _evaluate(found[1].strip(), site)
+        return unescape(TAG.sub("", html)) if _in_code(found) else html
+    except LabProblem as problem:
+        what, todo = problem.what, problem.todo
+    except (ValueError, OSError) as error:
+        what, todo = str(error).replace("\n", " "), ""
+    except (TemplateError, TypeError) as error:
+        what, todo = f"{{{{ {found[1].strip()} }}}}: {error}", ""
+    site.report(what, todo)
+    return f'<mark class="lab-bad" title="{inert(what)}">{inert(found[1].strip())}</mark>'
+
+
+def _in_code(found: re.Match[str]) -> bool:
+    """Whether a macro stands between backticks, where Markdown would show an element as text."""
+    start = found.string.rfind("\n", 0, found.start()) + 1
+    return found.string.count("`", start, found.start()) % 2 == 1
+
+
+def _evaluate(expression: str, site: build.Build) -> str:
+    environment = SandboxedEnvironment()
+    name = re.match(r"\w+", expression)
+    if name is None or name[0] not in MACROS:
+        called = name[0] if name else expression
+        raise LabProblem(f"unknown macro '{called}'" + nearest(called, list(MACROS)))
+    names = {key: _checked(key, function, site) for key, function in MACROS.items()}
+    value = environment.compile_expression(expression, undefined_to_none=False)(names)
+    return str(value)
+
+
+def _checked(name: str, function: Callable[..., str], site: build.Build) -> Callable[..., str]:
+    """Bind a macro to the build, and name the nearest option when one is mistyped."""
+    known = list(inspect.signature(function).parameters)[1:]
+
+    def call(*args: Any, **options: Any) -> str:
+        for option in options:
+            if option not in known:
+                raise LabProblem(f"{name}() has no option '{option}'" + nearest(option, known))
+        return function(site, *args, **options)
+
+    return call
+
+
+def inert(text: str) -> str:
+    """Return text that neither HTML nor Markdown reads anything into."""
+    return re.sub(r"[^\w .,:;/+%()\u0080-\uffff-]|_", lambda found: f"&#{ord(found[0])};", text)
+
+
+def _results(site: build.Build, example_id: str, device: str | None) -> list[results.Shown]:
+    """Return the results that a macro speaks of; reports those that are not to be relied on."""
+    example = examples.get(example_id, site.root)
+    found = results.all_of(example, site)
+    if device is not None:
+        names = [one.device for one in found]
+        if device not in names:
+            raise LabProblem(f"{example_id} has no device '{device}'" + nearest(device, names))
+        found = [one for one in found if one.device == device]
+    for one in found:
+        results.answer_for(one, site)
+    return [one for one in found if one.result is not None]
+
+
+def _only(site: build.Build, example_id: str, device: str | None) -> results.Shown | None:
+    """Return the one result that a number is taken from; None where it isn't recorded yet."""
+    if device is None:
+        devices = record.required(examples.get(example_id, site.root))
+        if len(devices) > 1:
+            raise LabProblem(f"{example_id} has several devices", f'say device="{devices[0]}"')
+    found = _results(site, example_id, device)
+    return found[0] if found else None
+
+
+def metric(
+    site: build.Build,
+    example: str,
+    name: str,
+    device: str | None = None,
+    field: str = "value",
+    digits: int = 3,
+) -> str:
+    """Return a recorded number with its unit, its quartiles, or its count.
+
+    `field` is "value" (the median with its unit), "bare" (without), "unit", "low", "high"
+    (quartiles), "spread" (both) or "n".
+    """
+    if field not in FIELDS:
+        raise LabProblem(f"metric() has no field '{field}'" + nearest(field, FIELDS))
+    shown = _only(site, example, device) if site.mode != "off" else None
+    if shown is None:
+        return UNKNOWN
+    entry = results.named(shown, "metrics", name)
+    text = _field(entry, field, digits)
+    why = f"{name}, median of {entry['n']}, {terminal.provenance(shown.result or {})}"
+    return f'<span class="lab-number" title="{inert(why)}">{inert(text)}</span>'
+
+
+def _field(entry: Any, field: str, digits: int) -> str:
+    number = partial(render.number, digits=digits)
+    unit = f" {entry['unit']}" if entry["unit"] else ""
+    match field:
+        case "value":
+            return number(entry["value"]) + unit.replace(" x", "x").replace(" ", "\u00a0")
+        case "spread":
+            return f"{number(entry['low'])} to {number(entry['high'])}{unit}"
+        case "unit":
+            return str(entry["unit"])
+        case "bare":
+            return number(entry["value"])
+    return number(entry[field])
+
+
+def code(site: build.Build, expression: str, file: str = "snippets/train_gpt.py") -> str:
+    """Return a constant of a source file, such as `Config.micro_tokens`."""
+    value = constant.look_up(site.root / file, expression)
+    return f'<span title="{inert(expression)}">{inert(_constant(value))}</span>'
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return ", ".join(map(_constant, value)) if isinstance(value, tuple) else str(value)
+
+
+def claim(site: build.Build, example: str, text: str, device: str | None = None) -> str:
+    """Check a comparison of recorded metrics; prints nothing, and is a problem when it is false."""
+    if site.mode == "off":
+        return ""
+    for one in _results(site, example, device):
+        metrics = {
+            entry["name"]: claims.Interval(entry["low"], entry["high"])
+            for entry in (one.result or {})["metrics"]
+        }
+        for failed in claims.failures(text, metrics):
+            site.report(
+                f"claim does not hold for {example} on {one.device}: {failed}",
+                "change the sentence beside it, or the code",
+            )
+    return ""
+
+
+def provenance(site: build.Build, example: str, device: str | None = None) -> str:
+    """Return what a result was made with: device, torch, CUDA, date, commit."""
+    shown = _only(site, example, device) if site.mode != "off" else None
+    return inert(terminal.provenance(shown.result)) if shown and shown.result else UNKNOWN
+
+
+MACROS: dict[str, Callable[..., str]] = {
+    "metric": metric,
+    "code": code,
+    "claim": claim,
+    "provenance": provenance,
+}

@@ -1,0 +1,64 @@
+"""Views of a block: what `study` and the panel on its page show, gathered from the files."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+from fba_lab import example as examples
+from fba_lab import locate
+from fba_lab.catalogue import BLOCKS, Block
+from fba_lab.example import Example
+from fba_lab.results import Shown
+from fba_lab.terminal import View
+
+QUESTION = re.compile(r'^[ \t]*\?\?\?\+?\s+question\s+"(?P<title>[^"]+)"', re.MULTILINE)
+HINT = re.compile(r"\{\{.*?\}\}")
+
+
+def place(block_id: str, root: Path) -> tuple[int, int] | None:
+    """Return a block's place n of N among the taught blocks that have a page."""
+    ids = [b.id for b in BLOCKS if b.taught and (root / "docs/blocks" / f"{b.id}.md").is_file()]
+    return (ids.index(block_id) + 1, len(ids)) if block_id in ids else None
+
+
+def main_example(block_id: str, root: Path) -> Example | None:
+    """Return the example of a block that `study` runs."""
+    mains = (one for one in examples.discover(root).values() if one.block == block_id and one.main)
+    return next(mains, None)
+
+
+def question(block_id: str, root: Path) -> str:
+    """Return the first question that the block's page asks, without its macros."""
+    try:
+        text = (root / "docs/blocks" / f"{block_id}.md").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    found = QUESTION.search(text)
+    return HINT.sub("…", found["title"]) if found else ""
+
+
+def of_file(name: str, path: Path, block: Block, root: Path, level: str = "learner") -> View:
+    """Return a block of a file, ready to be shown, without a result."""
+    found = locate.locate(path)[block.id]
+    return View(
+        file=name,
+        block=block,
+        spans=tuple(found.spans),
+        lines=tuple(path.read_text(encoding="utf-8").splitlines()),
+        level=level,
+        place=place(block.id, root),
+        example=main_example(block.id, root),
+        question=question(block.id, root),
+    )
+
+
+def with_result(empty: View, shown: Shown) -> View:
+    """Return a view with a recorded result in it, and what is to be known about it."""
+    note = " ".join(
+        text for text in shown.notices if shown.problem is None or shown.problem not in text
+    )
+    return dataclasses.replace(
+        empty, result=shown.result, device=shown.device, problem=shown.problem, note=note
+    )
