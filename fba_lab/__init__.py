@@ -1,0 +1,7 @@
+"""The lab behind the site: reads a trainer, runs examples about it, and shows what they printed.
+
+Three layers, and imports point one way: reading code (catalogue, locate, example, depend), running
+it (measure, device, child, scrub, run, record, recorder), showing it (pages, chart, study, hooks).
+The first two need nothing but the standard library, so a machine with a GPU can record without the
+site's packages, and the site can be built where torch is not installed.
+"""
