@@ -103,7 +103,8 @@ def _body(example: Example, root: Path) -> list[ast.stmt]:
 def _entry(name: str, example: Example, root: Path) -> str:
     path = Path(root, PACKAGE, "data.json")
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))[name]
+        # How to make the files does not count, only what is in them.
+        entry = json.loads(path.read_text(encoding="utf-8"))[name]["files"]
     except FileNotFoundError:
         raise BadSource(f"{example.file}:1: no {PACKAGE}/data.json to find {name!r} in") from None
     except KeyError:

@@ -134,17 +134,19 @@ def data(name: str) -> Path:
         ValueError: when a file is not the one that data.json describes.
     """
     root = Path(os.environ.get("LAB_ROOT") or Path(__file__).resolve().parent.parent)
-    entry = json.loads((root / "snippets" / "data.json").read_text(encoding="utf-8"))[name]
+    entries = json.loads((root / "snippets" / "data.json").read_text(encoding="utf-8"))
+    if name not in entries:
+        raise ValueError(f"no data set {name!r} in snippets/data.json; it has {', '.join(entries)}")
+    entry, fix = entries[name], f"run: {entries[name]['prepare']}"
     folder = Path(os.environ.get("LAB_DATA") or root / "data") / name
-    fix = f"run: python snippets/prepare_data.py --source {name} --out {Path('data') / name}"
-    for file in entry["files"]:
-        path = folder / file["name"]
+    for file_name, file in entry["files"].items():
+        path = folder / file_name
         if not path.is_file():
-            raise FileNotFoundError(f"data {name!r}: {file['name']} is missing; {fix}")
+            raise FileNotFoundError(f"data {name!r}: {file_name} is missing; {fix}")
         found = hashlib.sha256(path.read_bytes()).hexdigest()
         if found != file["sha256"]:
             raise ValueError(
-                f"data {name!r}: {file['name']} has sha256 {found[:12]}..., "
+                f"data {name!r}: {file_name} has sha256 {found[:12]}..., "
                 f"data.json says {file['sha256'][:12]}...; {fix}"
             )
     return folder

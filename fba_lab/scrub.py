@@ -10,6 +10,7 @@ import site
 import socket
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -118,7 +119,7 @@ def _folders(paths: Mapping[str, str], root: Path) -> list[tuple[str, str]]:
     for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix):
         known.setdefault(prefix, "$PYTHON")
     known[str(Path.home())] = "$HOME"
-    known[os.environ.get("TMPDIR", "")] = "$TMP"
+    known[tempfile.gettempdir()] = "$TMP"
     both = {form: shown for path, shown in known.items() for form in (path, os.path.realpath(path))}
     kept = [(path, shown) for path, shown in both.items() if path.count("/") > 1 or path == "/root"]
     return sorted(kept, key=lambda one: -len(one[0]))

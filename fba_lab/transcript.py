@@ -1,4 +1,4 @@
-"""Turns what a run did into the record that is kept of it: scrubbed, cut, and in its final shape."""
+"""Turns what a run did into the record that is kept of it: scrubbed, cut, in its final shape."""
 
 from __future__ import annotations
 
