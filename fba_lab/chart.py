@@ -51,16 +51,17 @@ def figure(series: Sequence[Series], *, title: str, caption: str, root: Path) ->
     svg = _cached(series, title, root)
     scroll = render.region("div", svg, title, class_="lab-chart__scroll")
     caption_html = render.tag("figcaption", escape(caption)) if caption else ""
-    return render.tag("figure", scroll, caption_html, numbers(series), class_="lab-chart")
+    table = numbers(series, f"The numbers of: {title}")
+    return render.tag("figure", scroll, caption_html, table, class_="lab-chart")
 
 
-def numbers(series: Sequence[Series]) -> str:
+def numbers(series: Sequence[Series], label: str) -> str:
     """Return what was drawn as a table in a closed `details` block."""
     xs = list(dict.fromkeys(x for one in series for x in one["x"]))
     columns = [series[0]["x_label"], *(f"{one['name']} ({one['y_label']})" for one in series)]
     values = [dict(zip(one["x"], one["y"], strict=True)) for one in series]
     rows = [[x, *(column.get(x) for column in values)] for x in xs]
-    table = render.table(columns, rows, caption="The numbers of the chart")
+    table = render.table(columns, rows, caption="As recorded", label=label)
     summary = render.tag("summary", "The numbers of this chart")
     return render.tag("details", summary, table, class_="lab-numbers", data_search_exclude=True)
 

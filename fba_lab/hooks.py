@@ -5,6 +5,7 @@ MkDocs loads this file by its path. A problem becomes a warning, which `--strict
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -120,7 +121,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     site = build.current
     text = page.file.content_string
     first_line = 1 + len(text.rstrip().split("\n")) - len(markdown.rstrip().split("\n"))
-    site.enter_page(_page_path(page, site), get_relative_url("", page.url))
+    site.enter_page(_page_path(page, site), get_relative_url(".", page.url) + "/")
     parts = []
     for piece in fences.split(markdown, first_line):
         site.line = piece.line
@@ -182,6 +183,8 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 def _log(site: build.Build) -> None:
     """Log each problem once; in mode `off` nothing is checked, so nothing may fail."""
+    # MkDocs doesn't count the warnings that --quiet hides: a strict build would pass without a word.
+    loud = log.warning if log.isEnabledFor(logging.WARNING) else log.error
     for problem in site.problems[site.logged :]:
-        (log.info if site.mode == "off" else log.warning)(str(problem))
+        (log.info if site.mode == "off" else loud)(str(problem))
     site.logged = len(site.problems)

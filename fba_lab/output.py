@@ -41,7 +41,8 @@ def result(one: Shown) -> str:
 
 def table(entry: Mapping[str, Any], label: str) -> str:
     """Return a recorded table."""
-    return render.table(entry["columns"], entry["rows"], caption=f"{entry['name']}, {label}")
+    name, label = entry["name"], f"Table {entry['name']} of {label}"
+    return render.table(entry["columns"], entry["rows"], caption=name, label=label)
 
 
 def _error(one: Shown) -> str:

@@ -18,6 +18,7 @@ from rich.style import Style
 
 # What a terminal acts on and a page must not: every control character except tab, line feed,
 # carriage return and the escape that starts a colour, which rich reads and leaves out.
+TITLE = re.compile(r"\x1b[\]PX^_].*?(?:\x07|\x1b\\)", re.DOTALL)  # orders with a text of their own
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 ANSI_STYLES = ("bold", "dim", "italic", "underline")
 ANSI_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -109,7 +110,7 @@ def ansi(text: str) -> str:
     """Turn terminal text into HTML: colours become classes, everything else is only text."""
     console = Console(width=10_000)
     lines = []
-    for line in AnsiDecoder().decode(CONTROL.sub("", text)):
+    for line in AnsiDecoder().decode(CONTROL.sub("", TITLE.sub("", text))):
         parts = []
         for segment in line.render(console):
             content = escape(segment.text.replace("\x1b", ""), quote=False)
@@ -131,29 +132,48 @@ def output(text: str, label: str) -> str:
 
 def number(value: Any, digits: int = 4) -> str:
     """Format a number for reading: thousands separated, otherwise to so many significant digits."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not _is_number(value):
         return str(value)
     if isinstance(value, int) or abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str) -> str:
-    """Set a table; cells that are numbers are aligned on the right."""
-    head = tag("tr", *(tag("th", escape(str(name)), scope="col") for name in columns))
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str, label: str
+) -> str:
+    """Set a table; cells that are numbers are aligned on the right, with their column's head.
+
+    Args:
+        columns: heads.
+        rows: cells; None is empty.
+        caption: what a reader sees above it.
+        label: what a screen reader calls the region, which may scroll sideways.
+    """
+    rows = list(rows)
+    right = {
+        at
+        for at in range(len(columns))
+        if any(_is_number(row[at]) for row in rows if at < len(row))
+    }
+    class_ = [("num" if at in right else None) for at in range(len(columns))]
+    names = zip(columns, class_, strict=True)
+    head = tag("tr", *(tag("th", escape(str(name)), scope="col", class_=c) for name, c in names))
     body = []
     for row in rows:
-        cells = []
-        for cell in row:
-            numeric = isinstance(cell, int | float) and not isinstance(cell, bool)
-            text = escape("" if cell is None else number(cell))
-            cells.append(tag("td", text, class_="num" if numeric else None))
+        texts = [escape("" if cell is None else number(cell)) for cell in row]
+        cells = (tag("td", text, class_=c) for text, c in zip(texts, class_, strict=False))
         body.append(tag("tr", *cells))
-    inner = tag("table", tag("caption", escape(caption)), tag("thead", head), tag("tbody", *body))
-    return region("div", inner, caption, class_="lab-table")
+    parts = tag("caption", escape(caption)), tag("thead", head), tag("tbody", *body)
+    inner = tag("table", *parts, class_="lab-grid")  # without a class, Material wraps it once more
+    return region("div", inner, label, class_="lab-table")
 
 
-def metrics(entries: Sequence[Mapping[str, Any]], caption: str) -> str:
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def metrics(entries: Sequence[Mapping[str, Any]], label: str) -> str:
     """Set the metrics of a record: the median, and the quartiles and count behind it."""
     if not entries:
         return ""
@@ -163,7 +183,8 @@ def metrics(entries: Sequence[Mapping[str, Any]], caption: str) -> str:
         if entry["n"] > 1:
             spread = f"{number(entry['low'])} – {number(entry['high'])}"
         rows.append([entry["name"], entry["value"], entry["unit"], spread, entry["n"]])
-    return table(["metric", "median", "unit", "quartiles", "n"], rows, caption=caption)
+    columns = ["metric", "median", "unit", "quartiles", "n"]
+    return table(columns, rows, caption="Metrics", label=label)
 
 
 # --- Errors and problems --------------------------------------------------------------------------

@@ -59,7 +59,8 @@ class Shown:
     def name(self) -> str:
         """What the device is called on a page."""
         made = self.result["provenance"] if self.result else {}
-        return str(made.get("device_name") or self.device.upper())
+        name = str(made.get("device_name") or self.device.upper())
+        return f"CPU · {name}" if self.device == "cpu" and made else name
 
     @property
     def declared(self) -> bool:

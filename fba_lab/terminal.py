@@ -17,7 +17,7 @@ from fba_lab.example import Example
 from fba_lab.locate import Span
 
 LEVELS = ("learner", "engineer")
-PANEL_WIDTH = 100
+PANEL_WIDTH = 84
 """Columns of the panel on a page."""
 
 

@@ -191,14 +191,14 @@ def mkdocs(root: Path, *options: str, mode: str = "", **environment: str):
     env.pop("LAB_MODE", None)
     if mode:
         env["LAB_MODE"] = mode
-    command = [sys.executable, "-m", "mkdocs", "build", "-q", *options]
+    command = [sys.executable, "-m", "mkdocs", "build", *options]
     return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=120)
 
 
 def warnings(run: subprocess.CompletedProcess) -> list[str]:
     """Return what a build warned of, without the level's name."""
-    lines = run.stderr.splitlines()
-    return [line.split("fba_lab: ", 1)[1] for line in lines if "fba_lab: " in line]
+    found = [line.partition("fba_lab: ") for line in run.stderr.splitlines()]
+    return [text for level, mark, text in found if mark and "INFO" not in level]
 
 
 def html(root: Path, page: str = "blocks/model-compile") -> str:

@@ -57,7 +57,7 @@ def test_number(value: float, text: str) -> None:
 
 
 def test_tables_escape_cells_and_align_numbers() -> None:
-    out = render.table(["<a>"], [["<b>"], [1.5], [None]], caption="c")
+    out = render.table(["<a>"], [["<b>"], [1.5], [None]], caption="c", label="l")
     assert "&lt;a&gt;" in out
     assert "&lt;b&gt;" in out
     assert '<td class="num">1.5</td>' in out

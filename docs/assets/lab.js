@@ -73,7 +73,28 @@
     for (const block of document.querySelectorAll("details")) block.open = true;
   });
 
-  // What scrolls must be reachable by keyboard; Markdown's own code blocks and tables are not.
-  for (const box of document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap"))
-    if (box.scrollWidth > box.clientWidth && !box.closest("[tabindex]")) box.tabIndex = 0;
+  // What scrolls must be reachable by keyboard; Markdown's own code blocks and tables are not, and
+  // the theme wraps the tables only when everything is loaded.
+  addEventListener("load", () => {
+    for (const box of document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap"))
+      if (box.scrollWidth > box.clientWidth && !box.closest("[tabindex]")) box.tabIndex = 0;
+  });
+
+  // Material's own copy button makes a landmark of each block of code, all of the same name.
+  for (const pre of document.querySelectorAll(".md-typeset .highlight pre")) {
+    const button = document.createElement("button");
+    button.className = "lab-copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      const lines = [...pre.querySelectorAll(".lab-line")].map((line) => {
+        const copy = line.cloneNode(true);
+        for (const extra of copy.querySelectorAll(".linenos, .lab-mark")) extra.remove();
+        return copy.textContent;
+      });
+      await navigator.clipboard.writeText(lines.join("") || pre.textContent);
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+    pre.parentElement.append(button);
+  }
 })();
