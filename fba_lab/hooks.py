@@ -183,7 +183,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 def _log(site: build.Build) -> None:
     """Log each problem once; in mode `off` nothing is checked, so nothing may fail."""
-    # MkDocs doesn't count the warnings that --quiet hides: a strict build would pass without a word.
+    # MkDocs doesn't count warnings that --quiet hides: a strict build would pass without a word.
     loud = log.warning if log.isEnabledFor(logging.WARNING) else log.error
     for problem in site.problems[site.logged :]:
         (log.info if site.mode == "off" else loud)(str(problem))

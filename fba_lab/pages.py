@@ -107,7 +107,7 @@ def block(block_id: str, *, notes: Mapping[str, str] | None = None) -> str:
     """
     root, notes = build.current.root, notes or {}
     path = root / TRAINER
-    found = locate.locate(path)[catalogue.get(block_id).id]
+    found = view.located(path)[catalogue.get(block_id).id]
     if not found.spans:
         raise LabProblem(f"block '{block_id}' is {found.status} in {TRAINER}", found.note)
     lines = path.read_text(encoding="utf-8").splitlines()

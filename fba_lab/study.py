@@ -16,7 +16,18 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from fba_lab import build, catalogue, depend, locate, record, recorder, results, run, terminal
+from fba_lab import (
+    build,
+    catalogue,
+    depend,
+    locate,
+    record,
+    recorder,
+    results,
+    run,
+    terminal,
+    transcript,
+)
 from fba_lab import device as devices
 from fba_lab import view as views
 from fba_lab.example import ROOT, Example
@@ -94,7 +105,7 @@ def _check_text(path: Path, name: str) -> None:
 
 def list_blocks(options: argparse.Namespace, path: Path) -> int:
     """Print each block with its status and lines."""
-    found = locate.locate(path)
+    found = views.located(path)
     entries = [_entry(block, found[block.id]) for block in catalogue.BLOCKS if block.id in found]
     if options.json:
         print(json.dumps({"file": options.file, "blocks": entries}, indent=2))
@@ -130,7 +141,7 @@ def show_block(options: argparse.Namespace, path: Path) -> int:
     console = _console()
     if options.json:
         view = view if options.no_run else _with_run(view, options, None)
-        print(json.dumps(_as_json(view, locate.locate(path)[block.id]), indent=2))
+        print(json.dumps(_as_json(view, views.located(path)[block.id]), indent=2))
         return _code(view, options.no_run)
     if not options.no_run:
         view = replace(view, device=options.device if options.device != "auto" else "")
@@ -219,7 +230,7 @@ def _run(example: Example, device: str) -> record.Record:
     outcome = run.run_example(example, device, cache_dir=ROOT / CACHE, data_dir=data)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     made_with = devices.describe(device) | {"commit": commit, "dirty": dirty, "date": now}
-    return record.make(example, device, outcome, key, made_with)[0]
+    return transcript.make(example, device, outcome, key, made_with)[0]
 
 
 def _as_json(view: View, found: locate.Location) -> dict[str, Any]:

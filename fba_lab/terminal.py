@@ -157,8 +157,8 @@ def tail(console: Console, view: View) -> None:
         console.print()
         console.print(Text("Explanation", "bold"))
         console.print(Text(view.example.title))
-        if view.example.doc:
-            console.print(Text(view.example.doc))
+        for paragraph in view.example.doc.split("\n\n") if view.example.doc else ():
+            console.print(Text(" ".join(paragraph.split())))  # the width is the terminal's
     if view.question:
         console.print()
         console.print(Text("Think about", "bold"))

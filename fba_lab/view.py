@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from pathlib import Path
 
@@ -39,9 +40,20 @@ def question(block_id: str, root: Path) -> str:
     return HINT.sub("…", found["title"]) if found else ""
 
 
+def located(path: Path) -> dict[str, locate.Location]:
+    """Return where all blocks of a file are; a page and its panels ask for the same file."""
+    return _located(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _located(path: Path, modified_ns: int) -> dict[str, locate.Location]:
+    del modified_ns  # only makes the cache forget an edited file
+    return locate.locate(path)
+
+
 def of_file(name: str, path: Path, block: Block, root: Path, level: str = "learner") -> View:
     """Return a block of a file, ready to be shown, without a result."""
-    found = locate.locate(path)[block.id]
+    found = located(path)[block.id]
     return View(
         file=name,
         block=block,

@@ -79,7 +79,7 @@ def test_page_shows_results_places_and_provenance(site: Path) -> None:
     assert f'href="../../source/train_gpt/#train_gpt-{line}"' in page
     assert f"snippets/train_gpt.py:{line}, in divide" in page
     assert f'id="train_gpt-{line}"' in html(site, "source/train_gpt")
-    assert 'title="compiled_ms' in page
+    assert 'title="compiled&#95;ms' in page
     assert "11.5\u00a0ms" in page
     assert "width 64" in re.sub("<[^>]*>", "", page).replace("\n", " ")
     assert "✓ first-steps ran on" in page
