@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from conftest import Repository
+
 from fba_lab import depend, example
 from fba_lab.example import ROOT
 from fba_lab.locate import markers

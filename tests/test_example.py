@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-
 from conftest import Repository
+
 from fba_lab import example
 from fba_lab.example import BadExample, UnknownExample
 

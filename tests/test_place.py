@@ -4,7 +4,33 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conftest import Repository
+
 from fba_lab.place import Place, Spot, file_of, to_line, to_place
+
+MORE = '''\
+"""Doc."""
+import os
+
+class A:
+    def f(self):
+        def g():
+            return 1
+        if os:
+            g()
+        else:
+            g(1)
+
+@cache
+@other
+def h():
+    try:
+        a()
+    except E:
+        b()
+    match x:
+        case 1:
+            c()
+'''
 
 Lines = Callable[[Path, str], list[int]]
 
@@ -24,9 +50,7 @@ def test_a_place_is_found_again_after_edits(repo: Repository, lines_of: Lines) -
 def test_module_level_methods_nested_and_decorated(repo: Repository, lines_of: Lines) -> None:
     path = repo.write(
         "more.py",
-        '"""Doc."""\nimport os\n\nclass A:\n    def f(self):\n        def g():\n            return 1\n'
-        "        if os:\n            g()\n        else:\n            g(1)\n\n@cache\n@other\ndef h():\n"
-        "    try:\n        a()\n    except E:\n        b()\n    match x:\n        case 1:\n            c()\n",
+        MORE,
     )
     expected = {
         "import os": ("more.<module>", 0),

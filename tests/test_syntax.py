@@ -20,9 +20,12 @@ SOURCES = {
     "function": "@a.b(c, d=1)\nasync def f(x, /, y: int = 2, *z, w=None, **k) -> 'T':\n"
     "    'doc'\n    async with g() as (a, b), h: await x\n    return {**k, 'a': [*z]}\n",
     "class": "class A(B, metaclass=M):\n    x: int = 1\n    'of x'\n    def f(self): ...\n",
-    "flow": "for i, (j, *k) in x:\n    if a < b <= c and not d or e: continue\n    else: break\nelse: pass\n"
-    "while True:\n    try: raise E from e\n    except (A, B) as e: pass\n    finally: del x[1:2, ::3]\n",
-    "match": "match x:\n    case [1, *rest] | {'a': A(b=2), **kw} if y: pass\n    case None | -1: pass\n",
+    "flow": "for i, (j, *k) in x:\n    if a < b <= c and not d or e: continue\n"
+    "    else: break\nelse: pass\n"
+    "while True:\n    try: raise E from e\n    except (A, B) as e: pass\n"
+    "    finally: del x[1:2, ::3]\n",
+    "match": "match x:\n    case [1, *rest] | {'a': A(b=2), **kw} if y: pass\n"
+    "    case None | -1: pass\n",
     "comprehension": "[(x := y, z) for x in a if b for z in c] + list(lambda q, *r: q for _ in s)",
     "import": "from . import a as b\nfrom ..c import *\nimport d.e, f.g as h\nglobal_ = 1\n",
 }
