@@ -1024,7 +1024,7 @@ STAGES = {
     "tiny": (
         #     share  micro_batches  short  long  lr_scale
         Stage(0.500,             1,    64,  128,     1.00),
-        Stage(0.500,             2,   128,  512,     1.00),
+        Stage(0.500,             2,   128,  256,     1.00),
     ),
 }
 # fmt: on
@@ -1048,20 +1048,20 @@ def stage_at(config: Config, step: int) -> Stage:
 PRESETS = {
     "speedrun": Config(),
     "tiny": Config(
-        layers=4,
+        layers=3,
         width=128,
         heads=2,
-        layer_pattern="SSSL",
+        layer_pattern="SSL",
         bigram_rows=10_000,
-        micro_tokens=1_024,
+        micro_tokens=512,
         max_document=512,
-        max_documents=64,
-        steps=120,
+        max_documents=32,
+        steps=60,
         stages=STAGES["tiny"],
-        momentum_rise=40,
-        momentum_fall=10,
-        val_every=60,
-        val_tokens=16_384,
+        momentum_rise=20,
+        momentum_fall=5,
+        val_every=30,
+        val_tokens=8_192,
     ),
 }
 """The configurations that --preset names."""
@@ -1262,6 +1262,8 @@ class RunLog:
         """Takes a step's loss, still being computed, and writes the line of the step before."""
         self.finish()
         self._queued = (step, loss)
+        if not loss.is_cuda:
+            self.finish()  # a CPU has computed it already
 
     def finish(self) -> None:
         """Waits for the step in the queue and writes its line."""
@@ -1306,7 +1308,8 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="train_gpt.py",
         description="Train a small GPT on shards of tokens made by prepare_data.py.",
-        epilog="Blocks for --without: " + ", ".join(SWITCHES),
+        epilog="blocks for --without:\n  " + "\n  ".join(SWITCHES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # or ids are broken at their hyphens
     )
     add = parser.add_argument
     add("--preset", default="tiny", metavar="NAME", help="tiny (CPU) or speedrun (a GPU)")
