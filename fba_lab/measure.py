@@ -205,6 +205,8 @@ def _cuda_times(fn: Callable[[], object], repeats: int) -> list[float]:
 
 
 def _samples(samples: Iterable[Number] | Number) -> list[Number]:
+    if isinstance(samples, int):
+        return [samples]
     try:
         return [float(samples)]  # type: ignore[arg-type]  # also a 0-d tensor
     except (TypeError, ValueError, RuntimeError):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fba_lab import depend, device, example, record, transcript
+from fba_lab import catalogue, depend, device, example, record, transcript
 from fba_lab.example import ROOT, Example
 from fba_lab.run import run_example
 
@@ -113,7 +113,8 @@ def choose(examples: Iterable[Example], where: str, only: str | None, heavy: boo
     if named:
         raise NothingToRecord(f"only heavy examples fit ({named[0].id}); add --heavy")
     if able and only:
-        raise NothingToRecord(f"no example for {where!r} matches {only!r}; one is {able[0].id}")
+        hint = catalogue.nearest(only, [one.id for one in able])
+        raise NothingToRecord(f"no example for {where!r} matches {only!r}{hint}")
     raise NothingToRecord(f"no example is for {where!r}; add it to devices in a LAB")
 
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import signal
 import site
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,23 +22,17 @@ from typing import Any
 from fba_lab import device as machine
 from fba_lab.example import Example
 from fba_lab.measure import ARTEFACT_LIMIT
+from fba_lab.process import Output, read_to_end
 
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "SYSTEMROOT")
 """What an example may see of our environment; the rest of its environment is set here."""
 
 OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError")
-KEPT_BYTES = 128 * 1024
-"""Of each end of the output while it runs: the text is cut to less, after paths are replaced."""
-
 GRACE_S = 3.0
 """How long processes that outlive the example may take to end by themselves."""
 
 EVENTS_LIMIT = 32 * 1024 * 1024
 BACKSTOP_S = 30.0
-
-
-class Stopped(RuntimeError):
-    """The recording was called off while this example ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +91,8 @@ def run_example(
         env = environment(example, device, work=work, cache=cache, data=data, result=result)
         command = [sys.executable, "-m", "fba_lab.child", str(example.path)]
         command += [str(example.limit_s), str(grace_s)]
-        output = _Output()
-        left = _run(command, env, work, example.limit_s + grace_s + BACKSTOP_S, output, stop)
+        output = Output()
+        left = read_to_end(command, env, work, example.limit_s + grace_s + BACKSTOP_S, output, stop)
         events = list(_events(result))
         folders = {str(work): "$TMP", str(cache): "$CACHE", str(data): "data", str(base): "$TMP"}
         return _outcome(example, events, output, left, folders)
@@ -140,79 +131,6 @@ def environment(
     }
 
 
-class _Output:
-    """Both ends of a stream of bytes, in bounded memory."""
-
-    def __init__(self) -> None:
-        self.head, self.tail, self.total = b"", b"", 0
-
-    def add(self, chunk: bytes) -> None:
-        self.total += len(chunk)
-        room = KEPT_BYTES - len(self.head)
-        self.head += chunk[:room]
-        self.tail = (self.tail + chunk[room:])[-KEPT_BYTES:] if room < len(chunk) else self.tail
-
-
-def _run(
-    command: list[str],
-    env: dict[str, str],
-    work: Path,
-    limit_s: float,
-    output: _Output,
-    stop: threading.Event | None,
-) -> bool:
-    """Run a command to its end, reading what it prints; return whether it left a process."""
-    process = subprocess.Popen(
-        command,
-        cwd=work,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + limit_s
-    try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]
-            while process.poll() is None and time.monotonic() < deadline:
-                _read(selector, output, 0.05)
-                if stop is not None and stop.is_set():
-                    raise Stopped("stopped")
-            left = process.poll() is not None and _end_group(process)
-            # What is still in the pipe; a process that escaped us may hold it open for ever.
-            end = time.monotonic() + 2
-            while _read(selector, output, 0) and time.monotonic() < end:
-                pass
-        return left
-    finally:
-        if process.poll() is None:
-            process.terminate()  # the warden then ends what only it can find
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-        _end_group(process)
-        process.wait()
-        process.stdout.close()  # type: ignore[union-attr]
-
-
-def _read(selector: selectors.BaseSelector, output: _Output, wait_s: float) -> bool:
-    for key, _ in selector.select(wait_s):
-        chunk = os.read(key.fd, 1 << 16)
-        output.add(chunk)
-        if not chunk:
-            time.sleep(wait_s)  # all writers have gone; only the end of the process is to come
-        return bool(chunk)
-    return False
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> bool:
-    """Kill what is left of the process group; return whether there was anything."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-        return True
-    return False
-
-
 def _events(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file.read(EVENTS_LIMIT).splitlines():
@@ -225,7 +143,7 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
 def _outcome(
     example: Example,
     events: list[dict[str, Any]],
-    output: _Output,
+    output: Output,
     left: bool,
     folders: dict[str, str],
 ) -> Outcome:

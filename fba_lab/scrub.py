@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import os
 import re
@@ -115,10 +114,12 @@ def _folders(paths: Mapping[str, str], root: Path) -> list[tuple[str, str]]:
     for folder in (library["purelib"], library["platlib"], site.getusersitepackages()):
         known[folder] = "site-packages"
     known[library["stdlib"]] = "lib/python"
-    known[str(Path(__file__).parent)] = "fba_lab"
+    package = Path(__file__).resolve().parent
+    known[str(package)] = "fba_lab"
+    known.setdefault(str(package.parent), "$LAB")
     for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix):
         known.setdefault(prefix, "$PYTHON")
-    known[str(Path.home())] = "$HOME"
+    known[str(Path.home())] = known[os.path.expanduser(f"~{_user()}")] = "$HOME"
     known[tempfile.gettempdir()] = "$TMP"
     both = {form: shown for path, shown in known.items() for form in (path, os.path.realpath(path))}
     kept = [(path, shown) for path, shown in both.items() if path.count("/") > 1 or path == "/root"]
@@ -127,7 +128,13 @@ def _folders(paths: Mapping[str, str], root: Path) -> list[tuple[str, str]]:
 
 def _names() -> list[tuple[str, str]]:
     found = {socket.gethostname(): "$HOST", socket.gethostname().split(".")[0]: "$HOST"}
-    with contextlib.suppress(OSError, KeyError):  # a user id may have no name
-        found[getpass.getuser()] = "$USER"
+    found[_user()] = "$USER"
     names = (name for name in found if len(name) > 2 and name.lower() not in _NOBODY)
     return [(name, found[name]) for name in sorted(names, key=len, reverse=True)]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id may have no name
+        return ""

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import Repository
 
-from fba_lab.run import KEPT_BYTES, Outcome, Stopped, run_example
+from fba_lab.process import KEPT_BYTES, Stopped
+from fba_lab.run import Outcome, run_example
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of all descendants")
 
