@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fba_lab.example import ROOT
+from fba_lab.example import ROOT, Example
 
 MODES = ("replay", "run", "record", "off")
 
@@ -63,6 +63,10 @@ class Build:
     problems: list[Problem] = field(default_factory=list)
     logged: int = 0
     """How many of the problems the hook has logged."""
+    examples: dict[str, Example] = field(default_factory=dict)
+    """All examples, once they were asked for: reading them again for each fence takes its time."""
+    results: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """What `results.one` found, by example and device."""
     answered: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of example and device whose state some page has already answered for."""
     pages: dict[str, str] = field(default_factory=dict)

@@ -91,7 +91,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             content = SOURCE_PAGE.format(file=name)
             files.append(_generated(config, f"source/{path.stem}.md", content=content))
             site.sources[name] = files.src_uris[f"source/{path.stem}.md"].url
-    for one in _all_results(site):
+    for one in _all_results(site) if site.mode != "off" else ():
         for artefact in one.result["artefacts"] if one.result and one.folder else ():
             source = one.folder / artefact["file"]
             uri = f"records/{one.device}/{one.example.block}/{artefact['file']}"

@@ -162,7 +162,7 @@ def show(example_id: str, *, open: bool = False, device: str | None = None) -> s
         open: whether the source is unfolded.
         device: show this device only; without it all that have a result.
     """
-    example = examples.get(example_id, build.current.root)
+    example = results.example(example_id, build.current)
     title = render.tag("p", escape(example.title), class_="lab-example__title")
     shown = "".join(output.device(one, output.result(one)) for one in _shown(example, device))
     return render.tag("section", title, _source(example, open), shown, class_="lab-example")
@@ -226,7 +226,7 @@ def chart(
 ) -> str:
     """Return one chart for each device, of one or several recorded series on the same axes."""
     wanted = [names] if isinstance(names, str) else list(names)
-    example = examples.get(example_id, build.current.root)
+    example = results.example(example_id, build.current)
     parts = []
     for one in _shown(example, device):
         if one.result is None:
@@ -241,7 +241,7 @@ def chart(
 @call
 def table(example_id: str, name: str, *, device: str | None = None) -> str:
     """Return one recorded table, for each device that has a result."""
-    example = examples.get(example_id, build.current.root)
+    example = results.example(example_id, build.current)
     parts = [
         output.device(
             one, output.table(results.named(one, "tables", name), one.name) + output.provenance(one)

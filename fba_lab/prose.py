@@ -18,7 +18,6 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fba_lab import build, constant, record, render, results, terminal
 from fba_lab import claim as claims
-from fba_lab import example as examples
 from fba_lab.build import LabProblem
 from fba_lab.catalogue import nearest
 
@@ -45,6 +44,8 @@ def _expand(first_line: int, site: build.Build, found: re.Match[str]) -> str:
     except (TemplateError, TypeError) as error:
         what, todo = f"{{{{ {found[1].strip()} }}}}: {error}", ""
     site.report(what, todo)
+    if _in_code(found):
+        return found[0]
     return f'<mark class="lab-bad" title="{inert(what)}">{inert(found[1].strip())}</mark>'
 
 
@@ -85,7 +86,7 @@ def inert(text: str) -> str:
 
 def _results(site: build.Build, example_id: str, device: str | None) -> list[results.Shown]:
     """Return the results that a macro speaks of; reports those that are not to be relied on."""
-    example = examples.get(example_id, site.root)
+    example = results.example(example_id, site)
     found = results.all_of(example, site)
     if device is not None:
         names = [one.device for one in found]
@@ -100,7 +101,7 @@ def _results(site: build.Build, example_id: str, device: str | None) -> list[res
 def _only(site: build.Build, example_id: str, device: str | None) -> results.Shown | None:
     """Return the one result that a number is taken from; None where it isn't recorded yet."""
     if device is None:
-        devices = record.required(examples.get(example_id, site.root))
+        devices = record.required(results.example(example_id, site))
         if len(devices) > 1:
             raise LabProblem(f"{example_id} has several devices", f'say device="{devices[0]}"')
     found = _results(site, example_id, device)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fba_lab import build, constant, record, scrub
+from fba_lab import example as examples
 from fba_lab import place as places
 from fba_lab.build import LabProblem
 from fba_lab.catalogue import nearest
@@ -121,8 +122,22 @@ def all_of(example: Example, site: build.Build) -> list[Shown]:
     return [one(example, device, site) for device in [*required, *sorted(extra)]]
 
 
+def example(example_id: str, site: build.Build) -> Example:
+    """Return an example, or raise with the nearest ids."""
+    if not site.examples:
+        site.examples = examples.discover(site.root)
+    return site.examples.get(example_id) or examples.get(example_id, site.root)
+
+
 def one(example: Example, device: str, site: build.Build) -> Shown:
     """Return the result of an example on a device; in mode `run` a local one may stand in."""
+    pair = (example.id, device)
+    if pair not in site.results:
+        site.results[pair] = _one(example, device, site)
+    return site.results[pair]
+
+
+def _one(example: Example, device: str, site: build.Build) -> Shown:
     state = record.state(example, device, site.root, local=site.mode == "run")
     result = readable(state.record, site.root) if state.record else None
     return Shown(

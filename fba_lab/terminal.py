@@ -17,6 +17,8 @@ from fba_lab.example import Example
 from fba_lab.locate import Span
 
 LEVELS = ("learner", "engineer")
+PANEL_LINES = 16
+"""Lines of code in the panel: the page shows the whole of it right above."""
 PANEL_WIDTH = 84
 """Columns of the panel on a page."""
 
@@ -53,7 +55,7 @@ def panel(view: View) -> str:
         legacy_windows=False, _environ={},
     )  # fmt: skip
     console.print(command(view), soft_wrap=True)
-    head(console, view)
+    head(console, view, most=PANEL_LINES)
     outcome(console, view)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -64,8 +66,8 @@ def command(view: View) -> Text:
     return Text.assemble(("$ ", "dim"), (f"study {view.file} --block {view.block.id}", "bold"))
 
 
-def head(console: Console, view: View) -> None:
-    """Print where we are, the block's lines, its code and its summary."""
+def head(console: Console, view: View, most: int | None = None) -> None:
+    """Print where we are, the block's lines, its code (at most so many lines) and its summary."""
     title = Text.assemble((view.file, "dim"), " ▸ ", (view.block.title, "bold cyan"))
     title.append(f"  {view.level}", "dim")
     if view.device:
@@ -76,7 +78,10 @@ def head(console: Console, view: View) -> None:
     for span in view.spans:
         comment = f"// block: {view.block.title} · {lines_words(span)}"
         console.print(Text(comment, "green"), soft_wrap=True)
-        code(console, view.lines[span.start - 1 : span.end], span.start)
+        lines = view.lines[span.start - 1 : span.end]
+        code(console, lines[:most], span.start)
+        if most is not None and len(lines) > most:
+            console.print(Text(f"… {len(lines) - most} more lines", "dim"))
     console.print(Text(view.block.summary))
 
 
