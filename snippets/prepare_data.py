@@ -38,9 +38,9 @@ SHARD_TOKENS = 100_000_000
 BOS = 50_256
 """GPT-2's <|endoftext|>."""
 VAL_SHARE = 10
-"""One document in this many is kept for validation (for fineweb: the first VAL_TOKENS tokens)."""
+"""One document in this many is kept for validation ; fineweb gives its first tokens."""
 VAL_TOKENS = 10_485_760
-"""Tokens of fineweb kept for validation; the public trainer validates on as many."""
+"""Most tokens of fineweb kept for validation; the public trainer validates on as many."""
 TEXT_SUFFIXES = (".txt", ".md")
 
 GPT2_SPLIT = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
@@ -133,8 +133,8 @@ def fineweb_documents() -> Iterator[str]:
         )
         for page in pages:
             yield page["text"]
-    except (OSError, ConnectionError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # four libraries raise here, and each has errors of its own
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(
             f"--source fineweb: the hub can't be reached ({reason}); check the network, or use sotu"
         ) from None
@@ -199,7 +199,7 @@ def write_shard(path: Path, tokens: np.ndarray) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes what a killed run left: its temporary files. Nobody else's match the pattern."""
+    """Removes the temporary files of a run that was killed outright and could not do it itself."""
     for path in folder.glob(".*_*_*.bin.*.part"):
         with contextlib.suppress(OSError):
             path.unlink()
@@ -234,7 +234,8 @@ def split_shards(
     """(split, its shards) for "val" and "train". They must be used up in that order."""
     if source == "fineweb":
         stream = take_tokens(encode(fineweb_documents(), None, "fineweb"), tokens)
-        yield "val", cut_to_shards(take_tokens(stream, VAL_TOKENS), SHARD_TOKENS)
+        val_tokens = min(VAL_TOKENS, (tokens or VAL_TOKENS * VAL_SHARE) // VAL_SHARE)
+        yield "val", cut_to_shards(take_tokens(stream, val_tokens), SHARD_TOKENS)
         yield "train", cut_to_shards(stream, SHARD_TOKENS)
         return
     texts = sotu_documents() if source == "sotu" else text_documents(paths)
