@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,13 +46,34 @@ class Location:
     """Why it is several or absent."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Statement:
-    """A statement with the definition around it and the body that it stands in."""
+    """A statement with the definition around it, the body that it stands in, and what is in it.
+
+    What is in it is looked up once, since every block asks for it.
+    """
 
     node: ast.stmt
     inside: str
     body: int
+
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.node))
+
+    @functools.cached_property
+    def kinds(self) -> set[str]:
+        return {type(one).__name__ for one in self.nodes}
+
+    @functools.cached_property
+    def words(self) -> list[str]:
+        return list(dict.fromkeys(_words(self.nodes)))
+
+    @functools.cached_property
+    def calls(self) -> list[tuple[str, ast.Call]]:
+        decorators = _decorators(self.node)
+        found = [one for one in self.nodes if isinstance(one, ast.Call) and one not in decorators]
+        return [(_dotted(call.func), call) for call in found]
 
 
 def locate(path: Path | str) -> dict[str, Location]:
@@ -123,7 +145,6 @@ def _locate(block: Block, statements: list[_Statement], lines: list[str], file: 
         for statement in statements:
             if _matches(way[0], statement):
                 groups.setdefault(statement.body, []).append(statement)
-        # A definition that only holds another match is not a match of its own.
         spans = [
             _span([*group, *_others(way[1:], group, statements)], lines, file, not number)
             for number, group in enumerate(groups.values())
@@ -174,26 +195,20 @@ def _matches(find: Find, statement: _Statement) -> bool:
         re.fullmatch(find.decorated, name) for name in map(_dotted, _decorators(node))
     ):
         return False
-    words = set(_words(node))
-    kinds = {type(one).__name__ for one in ast.walk(node)}
     return (
-        all(any(re.fullmatch(wanted, word) for word in words) for wanted in find.mentions)
-        and not any(re.fullmatch(unwanted, word) for unwanted in find.lacks for word in words)
-        and kinds.issuperset(find.has)
-        and all(_calls(node, wanted, find.first_arg) for wanted in find.calls)
+        statement.kinds.issuperset(find.has)
+        and all(_calls(statement, wanted, find.first_arg) for wanted in find.calls)
+        and all(any(map(re.compile(one).fullmatch, statement.words)) for one in find.mentions)
+        and not any(any(map(re.compile(one).fullmatch, statement.words)) for one in find.lacks)
     )
 
 
-def _calls(node: ast.stmt, wanted: str, first_arg: str) -> bool:
-    decorators = _decorators(node)
-    for call in ast.walk(node):
-        if not isinstance(call, ast.Call) or call in decorators:
-            continue
-        if not re.fullmatch(rf"(.*\.)?({wanted})", _dotted(call.func)):
-            continue
-        if not first_arg or (call.args and re.fullmatch(first_arg, ast.unparse(call.args[0]))):
-            return True
-    return False
+def _calls(statement: _Statement, wanted: str, first_arg: str) -> bool:
+    end = re.compile(rf"(.*\.)?({wanted})")
+    calls = [call for name, call in statement.calls if end.fullmatch(name)]
+    if not first_arg:
+        return bool(calls)
+    return any(call.args and re.fullmatch(first_arg, ast.unparse(call.args[0])) for call in calls)
 
 
 def _decorators(node: ast.stmt) -> list[ast.expr]:
@@ -221,8 +236,8 @@ def _own_names(node: ast.stmt) -> Iterator[str]:
                 yield one.id
 
 
-def _words(node: ast.AST) -> Iterator[str]:
-    for one in ast.walk(node):
+def _words(nodes: list[ast.AST]) -> Iterator[str]:
+    for one in nodes:
         for field in ("id", "attr", "arg", "name", "value"):
             word = getattr(one, field, None)
             if isinstance(word, str | int) and not (field == "value" and " " in str(word)):

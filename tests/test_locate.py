@@ -6,15 +6,20 @@ import pytest
 
 from fba_lab import catalogue
 from fba_lab.example import ROOT
-from fba_lab.locate import locate, markers
+from fba_lab.locate import Location, locate, markers
 from fba_lab.syntax import BadSource
 
 TRAINER = ROOT / "snippets" / "train_gpt.py"
 
 
+@pytest.fixture(scope="module")
+def ours() -> dict[str, Location]:
+    return locate(TRAINER)
+
+
 @pytest.mark.parametrize("block", catalogue.IDS)
-def test_our_own_file_by_structure_and_by_marker(block: str) -> None:
-    location, span = locate(TRAINER)[block], markers(TRAINER)[block]
+def test_our_own_file_by_structure_and_by_marker(block: str, ours: dict[str, Location]) -> None:
+    location, span = ours[block], markers(TRAINER)[block]
     assert location.status == "found", location
     assert [(one.start, one.end) for one in location.spans] == [(span.start, span.end)]
 
