@@ -89,6 +89,8 @@ class Build:
 
 
 current = Build()
+recorded: set[Path] = set()
+"""Roots that this process has recorded as a whole."""
 
 
 def start(root: Path, mode: str) -> Build:

@@ -67,7 +67,9 @@ def on_pre_build(config: MkDocsConfig) -> None:
     site = build.current
     try:
         if site.mode == "record":
-            recorder.record_all(root=site.root, report=_tell)
+            # `mkdocs serve` builds again at each save: from the second time on, only what changed.
+            recorder.record_all(root=site.root, stale=site.root in build.recorded, report=_tell)
+            build.recorded.add(site.root)
         elif site.mode == "run" and find_spec("torch"):
             recorder.run_missing(root=site.root, report=_tell)
         elif site.mode == "run":

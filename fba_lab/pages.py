@@ -121,7 +121,7 @@ def block(block_id: str, *, notes: Mapping[str, str] | None = None) -> str:
         parts.append(render.tag("p", render.tag("a", words, href=link), class_="lab-path"))
         code = html[span.start - 1 : span.end]
         parts.append(render.code(code, start=span.start, anchor="code", label=words, marks=marks))
-    return render.tag("div", *parts, _notes(notes, marks), class_="lab-block")
+    return render.tag("div", *parts, render.notes(notes, marks, "code"), class_="lab-block")
 
 
 def _noted_line(text: str, lines: Sequence[str], spans: Iterable[locate.Span]) -> int:
@@ -131,15 +131,6 @@ def _noted_line(text: str, lines: Sequence[str], spans: Iterable[locate.Span]) -
         what = f"the note on `{text}` fits {len(matches)} lines of the block, not one"
         raise LabProblem(what, "name a piece of code that stands on one line")
     return matches[0]
-
-
-def _notes(notes: Mapping[str, str], marks: Mapping[int, int]) -> str:
-    items = []
-    for (line, mark), (text, note) in zip(marks.items(), notes.items(), strict=True):
-        back = render.tag("a", f"line {line}", href=f"#code-{line}")
-        body = f"{render.tag('code', escape(text))} ({back}): {escape(note)}"
-        items.append(render.tag("li", body, id=f"code-{line}-note-{mark}"))
-    return render.tag("ol", *items, class_="lab-notes") if items else ""
 
 
 @call

@@ -89,6 +89,16 @@ def _mark(number: int, target: str) -> str:
     return tag("a", str(number), class_="lab-mark", href=f"#{target}", aria_label=label)
 
 
+def notes(texts: Mapping[str, str], marks: Mapping[int, int], anchor: str) -> str:
+    """Set the notes that `marks` of `code` lead to: explanation by the piece of code it is on."""
+    items = []
+    for (line, mark), (text, note) in zip(marks.items(), texts.items(), strict=True):
+        back = tag("a", f"line {line}", href=f"#{anchor}-{line}")
+        body = f"{tag('code', escape(text))} ({back}): {escape(note)}"
+        items.append(tag("li", body, id=f"{anchor}-{line}-note-{mark}"))
+    return tag("ol", *items, class_="lab-notes") if items else ""
+
+
 def region(name: str, content: str, label: str, **attributes: str | bool | int | None) -> str:
     """Make an element that may scroll sideways reachable by keyboard, and name it."""
     return tag(name, content, tabindex=0, role="group", aria_label=label, **attributes)

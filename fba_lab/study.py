@@ -38,15 +38,11 @@ CACHE = Path(".cache") / "compile"
 DEVICES = ("auto", "cpu", "cuda")
 
 
-class Misuse(ValueError):
-    """Wrong use or input that cannot be read; the message is one line."""
-
-
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, as all others of this command are."""
 
     def error(self, message: str) -> NoReturn:
-        raise Misuse(f"{message}; see study --help")
+        raise views.Misuse(f"{message}; see study --help")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; returns 0 when done, 1 when the run failed, 2 for wrong use."""
     try:
         options = _parser().parse_args(argv)
-        path = find_file(options.file)
+        path = views.find_file(options.file)
         return (list_blocks if options.list else show_block)(options, path)
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of the pipe has seen enough
@@ -78,29 +74,6 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("study: interrupted", file=sys.stderr)
         return 130
-
-
-def find_file(name: str, root: Path = ROOT) -> Path:
-    """Return the file meant: the one named, else the one of that name under snippets/."""
-    for path in (Path(name), root / "snippets" / Path(name).name):
-        if path.is_dir():
-            raise Misuse(f"{name} is a folder; give a Python file")
-        if path.is_file():
-            _check_text(path, name)
-            return path
-    raise Misuse(f"no file {name}; give a trainer such as train_gpt.py")
-
-
-def _check_text(path: Path, name: str) -> None:
-    data = path.read_bytes()
-    if not data.strip():
-        raise Misuse(f"{name} is empty; give a trainer such as train_gpt.py")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise Misuse(f"{name} is not text; give a Python file")
 
 
 def list_blocks(options: argparse.Namespace, path: Path) -> int:
@@ -137,7 +110,7 @@ def show_block(options: argparse.Namespace, path: Path) -> int:
     block = catalogue.get(options.block)
     view = views.of_file(options.file, path, block, ROOT, options.level)
     if not view.spans:
-        raise Misuse(f"{options.file} has no block {block.id}; study {options.file} --list")
+        raise views.Misuse(f"{options.file} has no block {block.id}; study {options.file} --list")
     console = _console()
     if options.json:
         view = view if options.no_run else _with_run(view, options, None)
@@ -174,9 +147,8 @@ def _with_run(view: View, options: argparse.Namespace, console: Console | None) 
     wanted, why = choose(view.example, options.device)
     if why:
         return _replayed(view, options.device, why)
-    note = ""
-    if Path(view.lines and find_file(options.file)).resolve() != ROOT / "snippets" / "train_gpt.py":
-        note = f"The example runs snippets/train_gpt.py, not {options.file}."
+    ours = view.path.resolve() == (ROOT / "snippets" / "train_gpt.py").resolve()
+    note = "" if ours else f"The example runs snippets/train_gpt.py, not {view.file}."
     made = _live(view.example, wanted, console)
     problem = record.problem(made, view.example)
     result = results.readable(made, ROOT)

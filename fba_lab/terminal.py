@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -29,6 +30,7 @@ class View:
 
     file: str
     """The file as the reader named it."""
+    path: Path
     block: Block
     spans: tuple[Span, ...]
     lines: tuple[str, ...]
@@ -51,9 +53,14 @@ class View:
 def panel(view: View) -> str:
     """Return the terminal text, with colours, that a page sets as its panel."""
     console = Console(
-        file=io.StringIO(), force_terminal=True, color_system="standard", width=PANEL_WIDTH,
-        legacy_windows=False, _environ={},
-    )  # fmt: skip
+        file=io.StringIO(),
+        width=PANEL_WIDTH,
+        color_system="standard",  # the page has a colour of its own for each of these
+        force_terminal=True,
+        force_jupyter=False,
+        no_color=False,  # whatever the builder's environment says
+        legacy_windows=False,
+    )
     console.print(command(view), soft_wrap=True)
     head(console, view, most=PANEL_LINES)
     outcome(console, view)

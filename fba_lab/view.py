@@ -10,12 +10,39 @@ from pathlib import Path
 from fba_lab import example as examples
 from fba_lab import locate
 from fba_lab.catalogue import BLOCKS, Block
-from fba_lab.example import Example
+from fba_lab.example import ROOT, Example
 from fba_lab.results import Shown
 from fba_lab.terminal import View
 
 QUESTION = re.compile(r'^[ \t]*\?\?\?\+?\s+question\s+"(?P<title>[^"]+)"', re.MULTILINE)
 HINT = re.compile(r"\{\{.*?\}\}")
+
+
+class Misuse(ValueError):
+    """Wrong use or input that cannot be read; the message is one line."""
+
+
+def find_file(name: str, root: Path = ROOT) -> Path:
+    """Return the file meant: the one named, else the one of that name under snippets/."""
+    for path in (Path(name), root / "snippets" / Path(name).name):
+        if path.is_dir():
+            raise Misuse(f"{name} is a folder; give a Python file")
+        if path.is_file():
+            _check_text(path, name)
+            return path
+    raise Misuse(f"no file {name}; give a trainer such as train_gpt.py")
+
+
+def _check_text(path: Path, name: str) -> None:
+    data = path.read_bytes()
+    if not data.strip():
+        raise Misuse(f"{name} is empty; give a trainer such as train_gpt.py")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise Misuse(f"{name} is not text; give a Python file")
 
 
 def place(block_id: str, root: Path) -> tuple[int, int] | None:
@@ -56,6 +83,7 @@ def of_file(name: str, path: Path, block: Block, root: Path, level: str = "learn
     found = located(path)[block.id]
     return View(
         file=name,
+        path=path,
         block=block,
         spans=tuple(found.spans),
         lines=tuple(path.read_text(encoding="utf-8").splitlines()),

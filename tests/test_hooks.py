@@ -67,6 +67,7 @@ def test_text_of_a_run_is_inert(site: Path) -> None:
     assert "{{ metric(" in page
     assert "\x1b" not in page
     assert '<span class="t-red">red</span>' in page
+    assert 'class="t-bold t-green">✓' in page  # also where the builder's NO_COLOR is set
     assert "&lt;i&gt;print&lt;/i&gt;" in page
     search = (site / "site/search/search_index.json").read_text()
     assert "doubled: 42" not in search

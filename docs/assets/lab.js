@@ -68,9 +68,14 @@
   addEventListener("hashchange", reveal);
   reveal();
 
-  // Printing shows everything.
+  // Printing shows everything, and leaves the page as it was.
+  let folded = [];
   addEventListener("beforeprint", () => {
-    for (const block of document.querySelectorAll("details")) block.open = true;
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const block of folded) block.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const block of folded) block.open = false;
   });
 
   // What scrolls must be reachable by keyboard; Markdown's own code blocks and tables are not, and
@@ -81,7 +86,8 @@
   });
 
   // Material's own copy button makes a landmark of each block of code, all of the same name.
-  for (const pre of document.querySelectorAll(".md-typeset .highlight pre")) {
+  const copied = navigator.clipboard ? document.querySelectorAll(".md-typeset .highlight pre") : [];
+  for (const pre of copied) {
     const button = document.createElement("button");
     button.className = "lab-copy";
     button.textContent = "Copy";
