@@ -134,10 +134,11 @@ def metric(
 
 def _field(entry: Any, field: str, digits: int) -> str:
     number = partial(render.number, digits=digits)
-    unit = f" {entry['unit']}" if entry["unit"] else ""
+    unit = str(entry["unit"])
+    unit = unit if unit in ("", "x", "%") else f"\u00a0{unit}"
     match field:
         case "value":
-            return number(entry["value"]) + unit.replace(" x", "x").replace(" ", "\u00a0")
+            return number(entry["value"]) + unit
         case "spread":
             return f"{number(entry['low'])} to {number(entry['high'])}{unit}"
         case "unit":

@@ -169,7 +169,7 @@ def test_metric_fields(site: build.Build) -> None:
         "low": "20.8",
         "high": "22.2",
         "n": "4",
-        "spread": "20.8 to 22.2 ms",
+        "spread": "20.8 to 22.2\u00a0ms",
         "unit": "ms",
         "bare": "21.5",
     }
