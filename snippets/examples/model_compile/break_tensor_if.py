@@ -1,0 +1,44 @@
+"""A branch on a tensor's value
+
+Which way to go is known only on the device, after the graph has been built.
+"""
+
+import torch
+from torch import Tensor
+
+from fba_lab import measure
+from snippets import train_gpt
+
+LAB = dict(
+    block="model-compile",
+    devices=["cpu", "h200"],
+    main=False,
+    limit_s=120,
+    cache="shared",
+    data=["sotu"],
+    raises=("torch._dynamo.exc.Unsupported", "Data-dependent branching"),
+    heavy=False,
+)
+
+
+class Branches(train_gpt.GPT):
+    def embed(self, inputs_T: Tensor) -> Tensor:
+        x_TD = super().embed(inputs_T)
+        if x_TD.sum() > 0:
+            return x_TD
+        return -x_TD
+
+
+def main() -> None:
+    device = torch.device(measure.device())
+    config = train_gpt.PRESETS["tiny"]
+    files = train_gpt.shard_files(measure.data("sotu"), "train")
+    batch = next(train_gpt.data_stream(files, config, device))
+    model = train_gpt.build_model(config, device, cls=Branches)
+    model = train_gpt.compile_model(model, config)
+    print("compile_model returned without complaint; now the first call")
+    model(*batch, config.stages[0].windows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The first ten steps
+
+Ten training steps, timed one by one in a fresh process: once with empty compile caches, then again
+in a second process that finds the caches which the first one left. Each pair is repeated.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch._dynamo.utils import counters, get_compilation_metrics
+
+from fba_lab import measure
+from snippets import train_gpt
+
+LAB = dict(
+    block="model-compile",
+    devices=["cpu", "h200"],
+    main=True,
+    limit_s=600,
+    cache="private",
+    data=["sotu"],
+    raises=None,
+    heavy=False,
+)
+STEPS = 10
+PAIRS = 3
+
+
+def train() -> None:
+    """Run ten steps in this process and print what each cost and compiled, as one line of JSON."""
+    device = torch.device(measure.device())
+    config = train_gpt.PRESETS["speedrun" if device.type == "cuda" else "tiny"]
+    model = train_gpt.build_model(config, device)
+    optimizer = train_gpt.MuonAndAdam(model, config)
+    model = train_gpt.compile_model(model, config)
+    files = train_gpt.shard_files(measure.data("sotu"), "train")
+    stream = train_gpt.data_stream(files, config, device)
+    step_ms, compiled = [], []
+    for step in range(STEPS):
+        start = time.perf_counter()
+        train_gpt.train_step(model, optimizer, stream, config, step).item()  # waits for the device
+        step_ms.append(1000 * (time.perf_counter() - start))
+        for event in get_compilation_metrics()[len(compiled) :]:
+            part = "forward" if event.is_forward else "backward"
+            name = event.co_name or compiled[-1][2]  # a backward is named by its forward
+            seconds = round(event.duration_us / 1e6, 2)
+            compiled.append([step, event.compile_id, name, part, seconds])
+    hits = counters["inductor"]["fxgraph_cache_hit"]
+    print(json.dumps({"step_ms": step_ms, "compiled": compiled, "hits": hits}))
+
+
+def in_new_process(caches: Path) -> dict:
+    """Run `train` in a fresh interpreter that keeps its compiled code under `caches`."""
+    env = os.environ | {
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+    }
+    command = [sys.executable, __file__, "train"]
+    run = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    runs = {"cold": [], "warm": []}
+    for _ in range(PAIRS):
+        with tempfile.TemporaryDirectory() as folder:
+            for caches in runs:
+                runs[caches].append(in_new_process(Path(folder)))
+    for caches, results in runs.items():
+        by_step = list(zip(*(result["step_ms"] for result in results), strict=True))
+        measure.metric(f"{caches}_first_step_s", [ms / 1000 for ms in by_step[0]], "s")
+        measure.metric(f"{caches}_later_step_ms", [ms for step in by_step[3:] for ms in step], "ms")
+        measure.metric(f"{caches}_cache_hits", results[-1]["hits"], "graphs")
+        medians = [median(step) for step in by_step]
+        measure.series(
+            f"{caches}_step_ms", list(range(STEPS)), medians, x_label="step", y_label="ms"
+        )
+    # A backward that comes out of the cache together with its forward leaves no event of its own.
+    warm = {(region, part): s for _, region, _, part, s in runs["warm"][-1]["compiled"]}
+    rows = [
+        [step, region, function, part, seconds, warm.get((region, part))]
+        for step, region, function, part, seconds in runs["cold"][-1]["compiled"]
+    ]
+    columns = ["step", "region", "function", "part", "cold s", "warm s"]
+    measure.table("compiled", columns, rows)
+    steps = sorted({row[0] for row in rows})
+    print(f"{len(rows)} graphs compiled with empty caches, in step {', '.join(map(str, steps))}")
+
+
+if __name__ == "__main__":
+    train() if sys.argv[1:] == ["train"] else main()
