@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,30 @@ def definitions_in(block: str) -> set[str]:
 @pytest.mark.parametrize("one", example.discover().values(), ids=lambda one: one.id)
 def test_an_example_reaches_its_own_block(one: example.Example) -> None:
     assert depend.reaches(one) & definitions_in(one.block)
+
+
+def keys(root: Path) -> dict[str, str]:
+    return {one.id: depend.key(one, root).hash for one in example.discover(root).values()}
+
+
+def test_an_edit_of_polar_express_concerns_those_that_reach_it(tmp_path: Path) -> None:
+    shutil.copytree(
+        ROOT / "snippets", tmp_path / "snippets", ignore=shutil.ignore_patterns("records")
+    )
+    path = tmp_path / "snippets" / "train_gpt.py"
+    before, text = keys(tmp_path), path.read_text(encoding="utf-8")
+    [line] = [line for line in text.splitlines() if line.startswith("def polar_express(")]
+    path.write_text(text.replace(line, f"# a comment\n\n{line}"), encoding="utf-8")
+    assert keys(tmp_path) == before
+    [body] = [node for node in parse(path).body if getattr(node, "name", "") == "polar_express"]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines.insert((body.end_lineno or 0) - 1, "    gradient_NRC = +gradient_NRC")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    after = keys(tmp_path)
+    reaching = {
+        one.id
+        for one in example.discover(tmp_path).values()
+        if "train_gpt.polar_express" in depend.reaches(one, tmp_path)
+    }
+    assert {name for name in before if before[name] != after[name]} == reaching
+    assert 0 < len(reaching) < len(before)
