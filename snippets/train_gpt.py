@@ -862,10 +862,13 @@ def adam_update(
 
 @torch.compile(dynamic=False, fullgraph=True)
 def nesterov_momentum(gradient: Tensor, average: Tensor, momentum: Tensor) -> Tensor:
-    """Updates the running average (fp32) in place; returns it, moved once more to the gradient."""
-    gradient = gradient.float()
-    average.add_((1 - momentum) * (gradient - average))
-    return gradient + momentum * (average - gradient)
+    """Updates the running average (fp32) in place; returns it, moved once more to the gradient.
+
+    The result has the gradient's dtype: orthogonalising needs no more digits than that.
+    """
+    exact = gradient.float()
+    average.copy_(exact + momentum * (average - exact))
+    return (exact + momentum * (average - exact)).type_as(gradient)
 
 
 @torch.compile(dynamic=False, fullgraph=True)
@@ -1056,12 +1059,12 @@ PRESETS = {
         micro_tokens=512,
         max_document=512,
         max_documents=32,
-        steps=60,
+        steps=48,
         stages=STAGES["tiny"],
-        momentum_rise=20,
+        momentum_rise=16,
         momentum_fall=5,
-        val_every=30,
-        val_tokens=8_192,
+        val_every=24,
+        val_tokens=4_096,
     ),
 }
 """The configurations that --preset names."""
