@@ -25,17 +25,23 @@ TAG = re.compile(r"<[^>]*>")
 MACRO = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 FIELDS = ("value", "low", "high", "n", "spread", "unit", "bare")
 UNKNOWN = "…"
+NOTHING = "\x00"
+"""Stands for a macro that prints nothing, until its place is taken out."""
+SILENT = re.compile(rf"^[ \t]*{NOTHING}[ \t]*\n|{NOTHING}", re.MULTILINE)
 
 
 def expand(text: str, first_line: int, site: build.Build) -> str:
-    """Return prose with its macros replaced; it starts at this line of the page."""
-    return MACRO.sub(partial(_expand, first_line, site), text)
+    """Return prose with its macros replaced; it starts at this line of the page.
+
+    A line that held nothing but claims goes as a whole: left empty, it would end its paragraph.
+    """
+    return SILENT.sub("", MACRO.sub(partial(_expand, first_line, site), text))
 
 
 def _expand(first_line: int, site: build.Build, found: re.Match[str]) -> str:
     site.line = first_line + found.string.count("\n", 0, found.start())
     try:
-        html = _evaluate(found[1].strip(), site)
+        html = _evaluate(found[1].strip(), site) or NOTHING
         return unescape(TAG.sub("", html)) if _in_code(found) else html
     except LabProblem as problem:
         what, todo = problem.what, problem.todo

@@ -189,6 +189,12 @@ def test_macro_text_is_inert() -> None:
     )
 
 
+def test_a_claim_on_a_line_of_its_own_does_not_end_its_paragraph(site: build.Build) -> None:
+    claimed = f'{{{{ claim("{ID}", "compiled_ms < eager_ms") }}}}'
+    assert prose.expand(f"It is fast.\n    {claimed}\nVery.\n", 1, site) == "It is fast.\nVery.\n"
+    assert prose.expand(f"Fast{claimed}.\n", 1, site) == "Fast.\n"
+
+
 def test_provenance_and_claims(site: build.Build) -> None:
     assert "NVIDIA H200" in macro(site, f'provenance("{ID}", device="h200")')
     assert macro(site, f'claim("{ID}", "compiled_ms < eager_ms")') == ""
