@@ -1051,10 +1051,10 @@ def stage_at(config: Config, step: int) -> Stage:
 PRESETS = {
     "speedrun": Config(),
     "tiny": Config(
-        layers=3,
+        layers=2,
         width=128,
         heads=2,
-        layer_pattern="SSL",
+        layer_pattern="SL",
         bigram_rows=10_000,
         micro_tokens=512,
         max_document=512,
