@@ -1237,9 +1237,11 @@ def profiler(folder: Path | None) -> AbstractContextManager:
 
 
 # --8<-- [start:run-log]
-# One line a step, to the terminal and to a file. A loss is read one step late: when the next step
-# is already queued, waiting for this one's number leaves the GPU no gap. The time of a step is that
-# between two such readings. Time spent on validation is not counted.
+# One line a step, to the terminal and to a file. A loss is read one step late, when the next step is
+# queued already, so the GPU never waits for the log. Reading the tensor itself would wait for all
+# that is queued, the next step too: the number is copied to the host in the queue, behind its step,
+# and an event tells when it has arrived. The time of a step is that between two such arrivals.
+# Time spent on validation is not counted.
 class RunLog:
     """Prints and keeps the lines of a run, and how long its steps took."""
 
@@ -1248,7 +1250,7 @@ class RunLog:
         self.config = config
         self.milliseconds: dict[Stage, list[float]] = {}
         self.losses: list[float] = []
-        self._queued: tuple[int, Tensor] | None = None
+        self._queued: tuple[int, Tensor, torch.cuda.Event | None] | None = None
         self._clock = 0.0
 
     def line(self, text: str) -> None:
@@ -1263,17 +1265,24 @@ class RunLog:
 
     def step(self, step: int, loss: Tensor) -> None:
         """Takes a step's loss, still being computed, and writes the line of the step before."""
+        arrived = None
+        if loss.is_cuda:
+            loss = torch.empty((), pin_memory=True).copy_(loss, non_blocking=True)
+            arrived = torch.cuda.Event()
+            arrived.record()
         self.finish()
-        self._queued = (step, loss)
-        if not loss.is_cuda:
+        self._queued = (step, loss, arrived)
+        if arrived is None:
             self.finish()  # a CPU has computed it already
 
     def finish(self) -> None:
         """Waits for the step in the queue and writes its line."""
         if self._queued is None:
             return
-        step, loss = self._queued
+        step, loss, arrived = self._queued
         self._queued = None
+        if arrived:
+            arrived.synchronize()
         value = loss.item()
         now = time.perf_counter()
         taken, self._clock = 1e3 * (now - self._clock), now
