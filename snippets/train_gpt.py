@@ -1237,11 +1237,11 @@ def profiler(folder: Path | None) -> AbstractContextManager:
 
 
 # --8<-- [start:run-log]
-# One line a step, to the terminal and to a file. A loss is read one step late, when the next step is
-# queued already, so the GPU never waits for the log. Reading the tensor itself would wait for all
-# that is queued, the next step too: the number is copied to the host in the queue, behind its step,
-# and an event tells when it has arrived. The time of a step is that between two such arrivals.
-# Time spent on validation is not counted.
+# One line a step, to the terminal and to a file. A loss is read one step late, when the next step
+# is queued already, so the GPU never waits for the log. Reading the tensor itself would wait for
+# all that is queued, the next step too: so the number is copied to the host in the queue, behind
+# its step, and an event tells when it has arrived. The time of a step is that between two such
+# arrivals. Time spent on validation is not counted.
 class RunLog:
     """Prints and keeps the lines of a run, and how long its steps took."""
 
