@@ -7,7 +7,7 @@ import pytest
 from fba_lab.build import LabProblem
 from fba_lab.constant import look_up
 
-SOURCE = '''
+SOURCE = """
 raise SystemExit("imported")
 STEPS = 4 * 1000
 VERSIONS = ("2.11", "2.13")
@@ -20,7 +20,7 @@ class Config:
 
 PRESETS = {"tiny": Config(width=64), "wide": Config(1024)}
 STAGES = [Config(1), Config(2)]
-'''
+"""
 
 
 @pytest.fixture

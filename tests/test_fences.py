@@ -4,7 +4,7 @@ import pytest
 
 from fba_lab import fences
 
-PAGE = '''# Title
+PAGE = """# Title
 
 ```python exec="true"
 from fba_lab import pages
@@ -31,7 +31,7 @@ pages.show("c")
 ```
 ```python exec="true"
 never closed
-'''
+"""
 
 
 def fence(body: str, info: str = 'python exec="true"') -> fences.Piece:

@@ -8,8 +8,7 @@ import pytest
 from fba_lab import render
 
 EVIL = (
-    '<script>alert(1)</script>\n```\n--8<-- "mkdocs.yml"\n{{ x }}\n'
-    "\x1b[31mred\x1b[0m\x07\x08&amp;"
+    '<script>alert(1)</script>\n```\n--8<-- "mkdocs.yml"\n{{ x }}\n\x1b[31mred\x1b[0m\x07\x08&amp;'
 )
 
 
