@@ -121,16 +121,18 @@ def choose(examples: Iterable[Example], where: str, only: str | None, heavy: boo
 def origin(root: Path = ROOT) -> tuple[str | None, bool | None]:
     """Return the commit and whether files outside the records differ from it.
 
-    From git; where there is none, from LAB_COMMIT and LAB_DIRTY (0 or 1).
+    From git; where there is none, or a copy of the tree without its history, from LAB_COMMIT and
+    LAB_DIRTY (0 or 1).
 
     Raises:
         ValueError: when LAB_COMMIT or LAB_DIRTY cannot be read.
     """
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is not None and Path(top).resolve() == Path(root).resolve():
-        commit = _git(root, "rev-parse", "HEAD")
+        commit = _git(root, "rev-parse", "--verify", "-q", "HEAD")
         changed = _git(root, "status", "--porcelain", "--", ".", f":!{record.RECORDS.as_posix()}")
-        return commit, None if changed is None else bool(changed)
+        if commit is not None:
+            return commit, None if changed is None else bool(changed)
     commit, dirty = os.environ.get("LAB_COMMIT"), os.environ.get("LAB_DIRTY")
     if commit is not None and not re.fullmatch(r"[0-9a-f]{7,40}", commit):
         raise ValueError(f"LAB_COMMIT is {commit!r}; give 7 to 40 hexadecimal digits")

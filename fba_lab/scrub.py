@@ -65,11 +65,22 @@ def scrub(text: str, paths: Mapping[str, str] | None = None, root: Path = ROOT) 
     for path, shown in _folders(paths or {}, root):
         text = re.sub(rf"{re.escape(path)}(?=/|\b|$)", lambda _, shown=shown: shown, text)
     text = text.replace("$ROOT/", "").replace("$ROOT", ".")
+    text = _shortened(root).sub("", text)
     text = re.sub(r"/(?:home|Users)/[^/\s\"':]+", "$HOME", text)
     for name, shown in _names():
         text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", shown, text)
     text = _FILE_LINE.sub(lambda match: _token("file", match, root), text)
     return _COLON_LINE.sub(lambda match: _token("colon", match, root), text)
+
+
+def _shortened(root: Path) -> re.Pattern[str]:
+    """Match what is left of the root where a message shows only the end of a long path.
+
+    Dynamo prints guards so: `# ome/me/lab/snippets/x.py:3`.
+    """
+    path = f"{root}/"
+    ends = "|".join(re.escape(path[at:]) for at in range(1, len(path)))
+    return re.compile(rf"(?<![\w/.$-])(?:{ends})(?=(?:snippets|fba_lab)/)")
 
 
 def scrubbed(value: object, clean: Callable[[str], str]) -> object:

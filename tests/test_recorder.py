@@ -46,6 +46,15 @@ def two(repo: Repository) -> Repository:
     return repo
 
 
+def test_a_tree_copied_without_its_history_takes_the_commit_from_the_environment(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_COMMIT", "abc1234")
+    monkeypatch.setenv("LAB_DIRTY", "0")
+    subprocess.run(["git", "init", "-q", repo.root], check=True)
+    assert recorder.origin(repo.root) == ("abc1234", False)
+
+
 def test_writes_a_record_for_each(two: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_COMMIT", "abc1234")
     monkeypatch.setenv("LAB_DIRTY", "1")

@@ -60,6 +60,14 @@ def test_lines_of_snippets_move_with_the_code(repo: Repository, form: str, numbe
     assert render_places(kept, repo.root) == form.format("snippets/train_gpt.py", "?")
 
 
+@pytest.mark.parametrize("left", [1, 2, -2])
+def test_the_end_of_a_shortened_path_goes_too(repo: Repository, left: int) -> None:
+    end = f"{repo.root}/"[left:]
+    assert scrub(f"layer == 7  # {end}snippets/no.py:3 in mix", {}, repo.root) == (
+        "layer == 7  # snippets/no.py:3 in mix"
+    )
+
+
 def test_lines_that_are_none_stay(repo: Repository) -> None:
     for text in ("snippets/train_gpt.py:1", "snippets/no.py:3", "othersnippets/train_gpt.py:9"):
         assert scrub(text, {}, repo.root) == text

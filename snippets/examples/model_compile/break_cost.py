@@ -54,6 +54,7 @@ def main() -> None:
     files = train_gpt.shard_files(measure.data("sotu"), "train")
     batch = next(train_gpt.data_stream(files, config, device))
     windows = config.stages[0].windows
+    train_gpt.set_dynamo_limits()  # a print in mix() makes a graph of its own for each layer
 
     def broken(cls: type[train_gpt.GPT]) -> torch.nn.Module:
         model = train_gpt.build_model(config, device, cls=cls)

@@ -42,16 +42,23 @@ def train() -> None:
     model = train_gpt.compile_model(model, config)
     files = train_gpt.shard_files(measure.data("sotu"), "train")
     stream = train_gpt.data_stream(files, config, device)
-    step_ms, compiled = [], []
+    step_ms: list[float] = []
+    compiled: dict[
+        str, list
+    ] = {}  # by region and part; tuning a kernel at its first run adds to it
+    functions: dict[str, str] = {}  # by region; the event of a backward doesn't name it
+    seen = 0
     for step in range(STEPS):
         start = time.perf_counter()
         train_gpt.train_step(model, optimizer, stream, config, step).item()  # waits for the device
         step_ms.append(1000 * (time.perf_counter() - start))
-        for event in get_compilation_metrics()[len(compiled) :]:
+        for event in get_compilation_metrics()[seen:]:
+            seen += 1
             part = "forward" if event.is_forward else "backward"
-            name = event.co_name or compiled[-1][2]  # a backward is named by its forward
-            seconds = round(event.duration_us / 1e6, 2)
-            compiled.append([step, event.compile_id, name, part, seconds])
+            function = functions.setdefault(event.compile_id, event.co_name)
+            row = [step, event.compile_id, function, part, 0.0]
+            row = compiled.setdefault(f"{event.compile_id} {part}", row)
+            row[-1] = round(row[-1] + event.duration_us / 1e6, 2)
     hits = counters["inductor"]["fxgraph_cache_hit"]
     print(json.dumps({"step_ms": step_ms, "compiled": compiled, "hits": hits}))
 
@@ -83,11 +90,8 @@ def main() -> None:
             f"{caches}_step_ms", list(range(STEPS)), medians, x_label="step", y_label="ms"
         )
     # A backward that comes out of the cache together with its forward leaves no event of its own.
-    warm = {(region, part): s for _, region, _, part, s in runs["warm"][-1]["compiled"]}
-    rows = [
-        [step, region, function, part, seconds, warm.get((region, part))]
-        for step, region, function, part, seconds in runs["cold"][-1]["compiled"]
-    ]
+    cold, warm = runs["cold"][-1]["compiled"], runs["warm"][-1]["compiled"]
+    rows = [[*row, warm[name][-1] if name in warm else None] for name, row in cold.items()]
     columns = ["step", "region", "function", "part", "cold s", "warm s"]
     measure.table("compiled", columns, rows)
     steps = sorted({row[0] for row in rows})
