@@ -2,15 +2,17 @@
 
 Forward and backward on one micro-batch: the model as it is, with one print behind the embedding,
 with a print before every layer, and with an `.item()`, which stays in the graph but makes the
-processor wait for the device. A few passes of each in turn.
+processor wait for the device. Each in turn, several times; before each turn Dynamo forgets what it
+compiled, since a frame that it once gave up on is never compiled again, for no model.
 """
 
 import contextlib
 import io
+import re
 
 import torch
-from torch import Tensor
-from torch._dynamo.utils import counters
+from torch import Tensor, nn
+from torch._dynamo.utils import get_compilation_metrics
 
 from fba_lab import measure
 from snippets import train_gpt
@@ -25,8 +27,8 @@ LAB = dict(
     raises=None,
     heavy=False,
 )
-TURNS = 8
-PASSES = 4
+TURNS = 3
+PASSES = 12
 
 
 class OnePrint(train_gpt.GPT):
@@ -48,6 +50,14 @@ class OneItem(train_gpt.GPT):
         return x_TD + 0 * x_TD.sum().item()
 
 
+VARIANTS = {
+    "whole": (train_gpt.GPT, True),
+    "one_print": (OnePrint, False),
+    "print_per_layer": (PrintPerLayer, False),
+    "item": (OneItem, True),
+}
+
+
 def main() -> None:
     device = torch.device(measure.device())
     config = train_gpt.PRESETS["speedrun" if device.type == "cuda" else "tiny"]
@@ -56,40 +66,42 @@ def main() -> None:
     windows = config.stages[0].windows
     train_gpt.set_dynamo_limits()  # a print in mix() makes a graph of its own for each layer
 
-    def broken(cls: type[train_gpt.GPT]) -> torch.nn.Module:
+    def compiled(cls: type[train_gpt.GPT], fullgraph: bool) -> nn.Module:
         model = train_gpt.build_model(config, device, cls=cls)
+        if fullgraph:
+            return train_gpt.compile_model(model, config)
         return torch.compile(model, dynamic=False, fullgraph=False)
 
-    def whole(cls: type[train_gpt.GPT]) -> torch.nn.Module:
-        return train_gpt.compile_model(train_gpt.build_model(config, device, cls=cls), config)
+    def in_turn(name: str) -> list[float]:
+        model = compiled(*VARIANTS[name])
 
-    models = {
-        "whole": whole(train_gpt.GPT),
-        "one_print": broken(OnePrint),
-        "print_per_layer": broken(PrintPerLayer),
-        "item": whole(OneItem),
-    }
-    ms: dict[str, list[float]] = {name: [] for name in models}
-    graphs = {}
-    for turn in range(1 + TURNS):
-        for name, model in models.items():
-            before = counters["stats"]["unique_graphs"]
+        def one_pass() -> None:
+            model(*batch, windows).backward()
+
+        return measure.timed(one_pass, warmup=3, repeats=PASSES, device=device.type)
+
+    ms: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    functions: dict[str, list[str]] = {}
+    for _ in range(TURNS):
+        for name in VARIANTS:
+            torch._dynamo.reset()
+            seen = len(get_compilation_metrics())
             with contextlib.redirect_stdout(io.StringIO()):
-                times = measure.timed(
-                    lambda model=model: model(*batch, windows).backward(),
-                    warmup=0,
-                    repeats=PASSES,
-                    device=device.type,
-                )
-            if turn == 0:  # compiles, and is not counted
-                graphs[name] = counters["stats"]["unique_graphs"] - before
-            else:
-                ms[name] += times
+                ms[name] += in_turn(name)
+            events = get_compilation_metrics()[seen:]
+            made = [event.co_name for event in events if event.co_name and event.graph_op_count]
+            functions.setdefault(name, [re.sub(r"_at_\d+$", "", function) for function in made])
     for name, samples in ms.items():
-        measure.metric(f"{name}_graphs", graphs[name], "graphs")
+        measure.metric(f"{name}_graphs", len(functions[name]), "graphs")
         measure.metric(f"{name}_ms", samples, "ms")
         ratios = [a / b for a, b in zip(samples, ms["whole"], strict=True)]
         measure.metric(f"{name}_ratio", ratios, "x")
+    rows = [
+        [name, function, names.count(function)]
+        for name, names in functions.items()
+        for function in dict.fromkeys(names)
+    ]
+    measure.table("compiled", ["variant", "function", "graphs"], rows)
 
 
 if __name__ == "__main__":
