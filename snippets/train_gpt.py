@@ -1241,17 +1241,18 @@ def profiler(folder: Path | None) -> AbstractContextManager:
 # is queued already, so the GPU never waits for the log. Reading the tensor itself would wait for
 # all that is queued, the next step too: so the number is copied to the host in the queue, behind
 # its step, and an event tells when it has arrived. The time of a step is that between two such
-# arrivals. Time spent on validation is not counted.
+# events, on the GPU's own clock: the host sees them late, since queueing a step takes it almost
+# as long as the GPU needs to run it. Time spent on validation is not counted.
 class RunLog:
     """Prints and keeps the lines of a run, and how long its steps took."""
 
-    def __init__(self, path: Path | None, config: Config) -> None:
+    def __init__(self, path: Path | None, config: Config, device: torch.device) -> None:
         self.file = path.open("w", encoding="utf-8") if path else None
-        self.config = config
+        self.config, self.device = config, device
         self.milliseconds: dict[Stage, list[float]] = {}
         self.losses: list[float] = []
-        self._queued: tuple[int, Tensor, torch.cuda.Event | None] | None = None
-        self._clock = 0.0
+        self._queued: tuple[int, Tensor, torch.cuda.Event | float] | None = None
+        self._clock: torch.cuda.Event | float = 0.0
 
     def line(self, text: str) -> None:
         """Writes one line now."""
@@ -1260,32 +1261,39 @@ class RunLog:
             print(text, file=self.file, flush=True)
 
     def start_clock(self) -> None:
-        """What comes next is timed; call it when nothing is queued on the device."""
-        self._clock = time.perf_counter()
+        """What is queued from here on is timed."""
+        self._clock = self._now()
+
+    def _now(self) -> torch.cuda.Event | float:
+        if self.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
     def step(self, step: int, loss: Tensor) -> None:
         """Takes a step's loss, still being computed, and writes the line of the step before."""
-        arrived = None
         if loss.is_cuda:
             loss = torch.empty((), pin_memory=True).copy_(loss, non_blocking=True)
-            arrived = torch.cuda.Event()
-            arrived.record()
+        queued = (step, loss, self._now())
         self.finish()
-        self._queued = (step, loss, arrived)
-        if arrived is None:
+        self._queued = queued
+        if self.device.type != "cuda":
             self.finish()  # a CPU has computed it already
 
     def finish(self) -> None:
         """Waits for the step in the queue and writes its line."""
         if self._queued is None:
             return
-        step, loss, arrived = self._queued
+        step, loss, now = self._queued
         self._queued = None
-        if arrived:
-            arrived.synchronize()
+        if isinstance(now, float):
+            taken = 1e3 * (now - self._clock)
+        else:
+            now.synchronize()
+            taken = self._clock.elapsed_time(now)
+        self._clock = now
         value = loss.item()
-        now = time.perf_counter()
-        taken, self._clock = 1e3 * (now - self._clock), now
         stage = stage_at(self.config, step)
         self.milliseconds.setdefault(stage, []).append(taken)
         self.losses.append(value)
@@ -1297,7 +1305,7 @@ class RunLog:
             f"lr x{lr_scale(self.config, step):.3f}"
         )
 
-    def summary(self, device: torch.device) -> None:
+    def summary(self) -> None:
         """Writes the median step of each stage, and the peak memory on CUDA."""
         for stage, taken in self.milliseconds.items():
             median = statistics.median(taken)
@@ -1307,9 +1315,9 @@ class RunLog:
                 f"windows {short}/{long}: {tokens:,} tokens a step, median {median:.1f} ms "
                 f"of {len(taken)} steps, {tokens / median * 1e3:,.0f} tokens/s"
             )
-        if device.type == "cuda":
-            peak = torch.cuda.max_memory_allocated(device) / 1e9
-            self.line(f"peak memory {peak:.1f} GB of {torch.cuda.get_device_name(device)}")
+        if self.device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(self.device) / 1e9
+            self.line(f"peak memory {peak:.1f} GB of {torch.cuda.get_device_name(self.device)}")
 
 
 # --8<-- [end:run-log]
@@ -1411,7 +1419,7 @@ def run(arguments: argparse.Namespace) -> None:
     steps = min(config.steps, arguments.stop or config.steps)
     model = build_model(config, device, seed=arguments.seed)
     optimizer = MuonAndAdam(model, config)
-    log = RunLog(arguments.out, config)
+    log = RunLog(arguments.out, config, device)
     for line in describe(config, model, device):
         log.line(line)
     model = compile_model(model, config)
@@ -1441,7 +1449,7 @@ def run(arguments: argparse.Namespace) -> None:
             log.step(step, train_step(model, optimizer, stream, config, step))
             if trace is not None:
                 trace.step()
-    log.summary(device)
+    log.summary()
 
 
 # --8<-- [end:train-loop]

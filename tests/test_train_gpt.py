@@ -844,12 +844,12 @@ def test_validation_is_the_mean_over_one_pass(eager, shards):
 
 
 def test_log_has_one_line_a_step_in_order(shards, tmp_path, capsys):
-    log = train_gpt.RunLog(tmp_path / "log.txt", CONFIG)
+    log = train_gpt.RunLog(tmp_path / "log.txt", CONFIG, CPU)
     log.start_clock()
     for step in range(3):
         log.step(step, torch.tensor(float(step)))
     log.finish()
-    log.summary(CPU)
+    log.summary()
     printed = capsys.readouterr().out
     assert (tmp_path / "log.txt").read_text() == printed
     lines = printed.splitlines()

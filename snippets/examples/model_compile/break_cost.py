@@ -12,7 +12,7 @@ import re
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.utils import get_compilation_metrics
+from torch._dynamo import utils
 
 from fba_lab import measure
 from snippets import train_gpt
@@ -65,6 +65,7 @@ def main() -> None:
     batch = next(train_gpt.data_stream(files, config, device))
     windows = config.stages[0].windows
     train_gpt.set_dynamo_limits()  # a print in mix() makes a graph of its own for each layer
+    utils.set_compilation_metrics_limit(1000)  # or Dynamo keeps the last 64 events only
 
     def compiled(cls: type[train_gpt.GPT], fullgraph: bool) -> nn.Module:
         model = train_gpt.build_model(config, device, cls=cls)
@@ -81,18 +82,21 @@ def main() -> None:
         return measure.timed(one_pass, warmup=3, repeats=PASSES, device=device.type)
 
     ms: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    graphs: dict[str, int] = {}
     functions: dict[str, list[str]] = {}
     for _ in range(TURNS):
         for name in VARIANTS:
             torch._dynamo.reset()
-            seen = len(get_compilation_metrics())
+            utils.counters.clear()
+            utils.clear_compilation_metrics()
             with contextlib.redirect_stdout(io.StringIO()):
                 ms[name] += in_turn(name)
-            events = get_compilation_metrics()[seen:]
-            made = [event.co_name for event in events if event.co_name and event.graph_op_count]
-            functions.setdefault(name, [re.sub(r"_at_\d+$", "", function) for function in made])
+            graphs[name] = utils.counters["stats"]["unique_graphs"]
+            events = [event for event in utils.get_compilation_metrics() if event.graph_op_count]
+            names = [event.co_name for event in events if event.co_name and not event.is_runtime]
+            functions[name] = [re.sub(r"_at_\d+$", "", function) for function in names]
     for name, samples in ms.items():
-        measure.metric(f"{name}_graphs", len(functions[name]), "graphs")
+        measure.metric(f"{name}_graphs", graphs[name], "graphs")
         measure.metric(f"{name}_ms", samples, "ms")
         ratios = [a / b for a, b in zip(samples, ms["whole"], strict=True)]
         measure.metric(f"{name}_ratio", ratios, "x")
