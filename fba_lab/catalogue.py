@@ -383,9 +383,10 @@ BLOCKS: tuple[Block, ...] = (
         id="model-compile",
         title="torch.compile on the model",
         section="Run",
-        summary="The whole model, forward and backward, becomes one graph of fused kernels for "
-        "fixed shapes; what cannot be traced is an error instead of a silent fallback. Nothing is "
-        "compiled until the first call.",
+        summary="dynamic=False: every size is a constant of the compiled code, and a new one "
+        "compiles anew. fullgraph=True: what can't be traced is an error at the first call, "
+        "instead of a break that passes. The model, forward and backward, becomes one graph; nothing is "
+        "compiled until it is first called.",
         switch=True,
         find=(
             (

@@ -1,7 +1,7 @@
-"""Train a small GPT as fast as one machine allows, in one file that is meant to be read.
+"""Train a small GPT fast, in one file that is meant to be read.
 
     python snippets/prepare_data.py --source sotu --out data/sotu
-    python snippets/train_gpt.py --preset tiny                     # two CPU cores, a minute or two
+    python snippets/train_gpt.py --preset tiny                     # two CPU cores, minutes
     python snippets/train_gpt.py --preset speedrun --data DIR      # one GPU
 
 Importing this file has no effect: no CUDA, no environment, no files. What acts starts in main().
@@ -87,8 +87,8 @@ class Config:
     vocab: int = 50_257
     """GPT-2's tokens, the end-of-text token included."""
     vocab_padded: int = 50_304
-    """V: the next multiple of 128, which tensor cores multiply faster. No target ever lies above
-    vocab, so the extra columns only learn to be unlikely."""
+    """V: the next multiple of 128, a size that matrix kernels tile evenly. No target is ever one of
+    the extra columns, so they only learn to be unlikely."""
     bigram_rows: int = 251_520
     """Rows of the table of hashed token pairs; the last row stands for "no token before"."""
     smear_dims: int = 12
@@ -110,8 +110,8 @@ class Config:
     adam_lr: float = 0.008
     """Learning rate of everything else, before the multiplier in the parameter table."""
     adam_eps: float = 1e-14
-    """Floor under Adam's divisor. Small, because the loss is a mean over T tokens: the gradient
-    of a rare row is some 1e-9, and a usual floor of 1e-8 would freeze it."""
+    """Floor under Adam's divisor. Small, because the loss is a mean over T tokens, so that the
+    gradient of a rare row is tiny: a usual floor of 1e-8 could freeze it."""
     cooldown: float = 0.55
     """Share of the run, at its end, over which the learning rates fall."""
     final_lr: float = 0.1
@@ -156,9 +156,10 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 
 # --8<-- [start:dynamo-limits]
-# Dynamo stops at 8 compiled variants of a function, and under fullgraph=True stopping is an error.
-# The model needs one for every pair of windows, for training and for validation; the optimizer's
-# functions one for every shape of weight. All are wanted, so the limit is raised well above them.
+# Dynamo stops at 8 compiled variants of a function, and under fullgraph=True one more is an error.
+# The model needs one for every pair of windows, for training and for validation: four stages make
+# just 8. The optimizer's functions need one for every shape of weight. All are wanted, so the limit
+# is raised well above them.
 # Called by main(), not at import: it is a setting of the whole process.
 def set_dynamo_limits() -> None:
     """Allows as many compiled variants of one function as a run of all stages needs."""
@@ -331,7 +332,7 @@ class TokenStream:
 def data_stream(files: Sequence[Path], config: Config, device: torch.device) -> TokenStream:
     """An endless stream of micro-batches from the shards, in order. Raises UserError on a bad one.
 
-    The first shard is read now. On CUDA, batches are copied from pinned memory while the GPU works.
+    The first shard is read now. On CUDA, batches are queued for copying from pinned memory.
     """
     return TokenStream(files, config, device)
 
@@ -357,9 +358,9 @@ def make_batch(tokens: np.ndarray, config: Config, device: torch.device) -> Batc
 
 # --8<-- [start:bigram-hash]
 # Every pair (token before, token) gets a row of a table by hashing: two multiplications, an XOR and
-# a remainder. Pairs that collide share a row, which costs little, for most of the 2.5 billion pairs
-# never occur. The first position has no token before it and gets the last row to itself.
-# Like the smearing below it looks across document starts: what a BOS sees before it is harmless.
+# a remainder. Pairs that collide share a row, and most of the 2.5 billion pairs never occur. The
+# first position has no token before it and gets the last row to itself. Like the smearing below it
+# looks across document starts: what a BOS sees before it is harmless.
 # Credit: the bigram hash embedding of the public speedrun trainer.
 def bigram_hash(inputs_T: np.ndarray, rows: int) -> np.ndarray:
     """The row of the bigram table for every position, int32 in [0, rows)."""
@@ -381,8 +382,7 @@ def bigram_hash(inputs_T: np.ndarray, rows: int) -> np.ndarray:
 
 # --8<-- [start:rms-norm]
 # Each row is divided by its root mean square. No mean is subtracted and nothing is learned: the
-# weights that follow could undo both. Compiled, it melts into its neighbours and costs no memory
-# traffic of its own.
+# weights that follow could undo both. Compiled, it is merged with the operations before it.
 # Credit: Zhang and Sennrich 2019.
 def rms_norm(x: Tensor) -> Tensor:
     """x scaled along its last axis to a root mean square of one; same shape and dtype."""
@@ -401,7 +401,7 @@ def rms_norm(x: Tensor) -> Tensor:
 # The tables stay in fp32: in bf16 an angle of thousands of radians would be off by whole turns.
 # Credit: Su et al. 2021; the standing half: YouJiacheng in the public speedrun.
 def rotary_tables(tokens: int, head_size: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, fp32 (T, K/2); the last quarter of the head's columns never turns."""
+    """Cosines and sines, fp32 (T, K/2); the second half of their columns stands still."""
     speeds = (1 / 1024) ** torch.linspace(0, 1, head_size // 4)
     speeds = torch.cat([speeds, torch.zeros(head_size // 4)])
     angles_TK = torch.outer(torch.arange(tokens, dtype=torch.float32), speeds)
@@ -426,9 +426,10 @@ def rotate(x_THK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
 # --8<-- [start:attention-window]
 # A token sees itself and the window - 1 tokens before it, of its own document only. Both functions
 # below compute that. The first is the fast one: a FlashAttention kernel that takes documents end to
-# end, never stores a T x T matrix and skips blocks outside the window, so its time grows with the
-# window and not with T. Its window counts the tokens to the left, without the token itself.
-# A window is a Python int: a new one is a new constant in the kernel call, so it costs a recompile.
+# end, never stores a T x T matrix and skips blocks outside the window, so its work grows with T
+# times the window, not with T squared. Its window counts the tokens to the left, without the token
+# itself. A window is a Python int: a new one is a new constant in the kernel call, so it costs a
+# recompile.
 # Credit: FlashAttention-2, Dao 2023; windows: Beltagy et al. 2020.
 def varlen_attention(
     q_THK: Tensor,
@@ -496,7 +497,7 @@ class Attention(nn.Module):
 
     # --8<-- [start:attention-weights]
     # One slice of the bank holds a layer's four D x D matrices, Q, K and V first: one product gives
-    # all three, which keeps the GPU busier than three small ones. Two learned scalars stretch the
+    # all three, a larger piece of work than three small ones. Two learned scalars stretch the
     # weights, not the activations: there are far fewer weights than activations to pass over.
     # Credit: the public speedrun trainer.
     def forward(
@@ -518,7 +519,7 @@ class Attention(nn.Module):
 
     # --8<-- [start:qk-norm]
     # Queries and keys are normalised head by head before they are turned, so the products that go
-    # into the softmax are bounded whatever the weights grow to: the learning rate can be higher.
+    # into the softmax are bounded whatever the weights grow to.
     # Credit: Henry et al. 2020.
     def place(self, x_THK: Tensor) -> Tensor:
         """Queries or keys, normalised (unless switched off) and turned by their position."""
@@ -535,9 +536,9 @@ class Attention(nn.Module):
 
 
 # --8<-- [start:relu2-mlp]
-# Up to four times the width, the square of ReLU, and down again. Squaring is as cheap as GELU is
-# dear, and trains better here. Both matrices are stored as (4D, D), so one stack holds them all and
-# Muon can work on them together.
+# Up to four times the width, the square of ReLU, and down again. Squaring is one multiplication,
+# where GELU needs an error function. Both matrices are stored as (4D, D), so one stack holds them
+# all and Muon can work on them together.
 # Credit: So et al. 2021 (Primer).
 def relu2_mlp(x_TD: Tensor, up_RC: Tensor, down_RC: Tensor) -> Tensor:
     """What the MLP adds to the residual stream, (T, D)."""
@@ -591,9 +592,9 @@ class GPT(nn.Module):
 
         # --8<-- [start:parameter-banks]
         # The matrices of all layers lie in two tensors. Muon takes such a stack as it is, with one
-        # batched product where there would be dozens, and the compiler sees two weights, not 44.
-        # The layer's part is taken by unbind, once: its backward is one write of the whole stack,
-        # where indexing layer by layer would fill and add up a full-sized gradient for each.
+        # batched product where there would be dozens, and the compiler sees two weights, not six a
+        # layer. The layer's part is taken by unbind, once: its backward is one write of the whole
+        # stack, where indexing layer by layer would fill and add up a full-sized gradient for each.
         # Credit: the public speedrun trainer.
         self.attention_bank = nn.Parameter(torch.empty(layers, 4 * width, width))  # Q, K, V, O
         self.mlp_bank = nn.Parameter(torch.empty(layers, 2, 4 * width, width))  # up, down
@@ -637,8 +638,8 @@ class GPT(nn.Module):
 
     # --8<-- [start:smear-gate]
     # Each token takes in some of the token before it, as much as a gate says that looks at a few
-    # columns only. It hands every layer a pair of tokens at no cost, where attention would need a
-    # head that looks back by one. It starts shut: the scalar is zero.
+    # columns only. It hands every layer a pair of tokens, for which attention would need a head
+    # that looks back by one. It starts shut: the scalar is zero.
     # Credit: the public speedrun trainer.
     def smear(self, x_TD: Tensor) -> Tensor:
         """x_TD with a gated share of each previous row added; the first row stays."""
@@ -651,7 +652,7 @@ class GPT(nn.Module):
     # --8<-- [start:bigram-embed]
     # A second embedding, of the hashed pair of tokens, is added before every layer with a weight of
     # the layer's own. It knows what follows a pair from memory, so the layers need not learn it.
-    # The table is the biggest weight by far and costs no arithmetic: one row is read a token.
+    # The table is the biggest weight by far; a forward pass reads one row of it a token.
     # Credit: the public speedrun trainer.
     def bigram(self, bigram_T: Tensor) -> Tensor | None:
         """The rows of the hashed pairs, (T, D), or None when switched off."""
@@ -706,8 +707,8 @@ class GPT(nn.Module):
 
     def loss(self, x_TD: Tensor, targets_T: Tensor) -> Tensor:
         """Mean cross-entropy of the next token, fp32 0-d."""
-        # fp32 from here on, but never in memory: compiled, the cast melts into what reads the
-        # logits, which are stored once, in the model's dtype.
+        # fp32 from here on. Compiled, the cast is meant to be merged into what reads the
+        # logits, so that they are stored once, in the model's dtype.
         logits_TV = F.linear(x_TD, self.head_weight).float()
         return F.cross_entropy(softcap(logits_TV) if self.use_softcap else logits_TV, targets_T)
 
@@ -754,8 +755,8 @@ NEWTON_SCHULZ_COEFFICIENTS = ((3.4445, -4.7750, 2.0315),) * 5
 
 # --8<-- [start:polar-express]
 # Muon replaces a gradient by the nearest matrix whose singular values are all 1: every direction is
-# then learned at the same rate, also those that the gradient barely shows. An SVD would give it and
-# is far too slow. An odd polynomial in X, made of matrix products only, moves the singular values
+# then learned at the same rate, also those that the gradient barely shows. An SVD would give it, at
+# far more work. An odd polynomial in X, made of matrix products only, moves the singular values
 # and leaves the vectors alone; five well-chosen ones in a row bring all but the smallest near 1.
 # bf16 will do, since the next step corrects the last one's rounding. dynamic=False, so that the
 # sizes are constants in the generated code; a batch of matrices costs one call.
@@ -831,9 +832,9 @@ PARAMETER_TABLE = {rule.weight: rule for rule in (
 
 
 # --8<-- [start:adam-update]
-# Adam, fused by the compiler into one pass over the weight and its two averages: it is bound by
-# memory, so passes are what it costs. What changes from step to step comes as 0-d CPU tensors; as
-# Python floats they would be constants of the compiled code, and each step would compile anew.
+# Adam does little arithmetic and reads much: the compiler fuses it into one pass over the weight
+# and its two averages. What changes from step to step comes as 0-d CPU tensors; as Python floats
+# they would be constants of the compiled code, and each step would compile anew.
 # Credit: Kingma and Ba 2014.
 @torch.compile(dynamic=False, fullgraph=True)
 def adam_update(
@@ -884,7 +885,7 @@ class MuonAndAdam:
     # Muon keeps one running average a weight, Adam two, all in fp32. Where the table asks for it
     # there is an fp32 master copy: the optimizer moves the master, and the bf16 weight that the
     # model multiplies with follows it. So gradients are stored and added up in bf16, at half the
-    # memory traffic, and no cast is left in the forward pass.
+    # memory traffic, and the forward pass casts no weight matrix.
     # lr, momentum and the corrections live in 0-d CPU tensors that are filled anew each step.
     def __init__(self, model: nn.Module, config: Config) -> None:
         self.config = config
@@ -1109,8 +1110,8 @@ def muon_momentum(config: Config, step: int) -> float:
 
 # --8<-- [start:model-build]
 # Weights are drawn on the CPU, so that a seed means the same weights on every device, then stored
-# as the parameter table says: bf16 on CUDA for all that is multiplied. The CPU keeps fp32, having
-# no fast bf16.
+# as the parameter table says: bf16 on CUDA for all that is multiplied. The CPU keeps fp32, where
+# references are compared.
 def build_model(config: Config, device: torch.device, seed: int = 0, cls: type[GPT] = GPT) -> GPT:
     """A new model on the device; cls may be a subclass of GPT."""
     model = cls(config)
@@ -1127,7 +1128,7 @@ def build_model(config: Config, device: torch.device, seed: int = 0, cls: type[G
 # --8<-- [start:model-compile]
 # The whole model as one graph, forward and backward. dynamic=False: sizes, and ints such as the
 # windows, become constants of the generated code; a new value compiles anew. fullgraph=True: what
-# can't be traced is an error, where the default would fall back to slow code without a word.
+# can't be traced is an error, where the default would split the graph and run Python in between.
 # Nothing is compiled here yet. That happens at the first call.
 def compile_model(model: nn.Module, config: Config) -> nn.Module:
     """The compiled model, sharing the weights; the same model if compiling is switched off."""
@@ -1140,9 +1141,9 @@ def compile_model(model: nn.Module, config: Config) -> nn.Module:
 
 
 # --8<-- [start:kernel-warmup]
-# Compiling takes minutes and training a few, so all graphs are made before the clock starts: each
-# stage's windows, for training and for validation, and the optimizer's functions. Real batches go
-# through all of it; then weights, optimizer and stream are put back, bit for bit, and the run
+# Compiling takes as long as many steps of training, so all graphs are made before the clock starts:
+# each stage's windows, for training and for validation, and the optimizer's functions. Real batches
+# go through all of it; then weights, optimizer and stream are put back, bit for bit, and the run
 # starts as if nothing had happened.
 # Credit: the public speedrun trainer.
 def warm_up(
@@ -1241,8 +1242,8 @@ def profiler(folder: Path | None) -> AbstractContextManager:
 # is queued already, so the GPU never waits for the log. Reading the tensor itself would wait for
 # all that is queued, the next step too: so the number is copied to the host in the queue, behind
 # its step, and an event tells when it has arrived. The time of a step is that between two such
-# events, on the GPU's own clock: the host sees them late, since queueing a step takes it almost
-# as long as the GPU needs to run it. Time spent on validation is not counted.
+# events, on the GPU's own clock: the host sees them late, while it is busy queueing the next
+# step. Time spent on validation is not counted.
 class RunLog:
     """Prints and keeps the lines of a run, and how long its steps took."""
 
@@ -1430,7 +1431,7 @@ def run(arguments: argparse.Namespace) -> None:
             log.line(f"warm-up, windows {short}/{long}: {seconds:.1f} s")
 
     # --- Training ---
-    gc.collect()  # or Python's collector may stop a step in the middle
+    gc.collect()  # what set-up left behind is not collected in the middle of a step
     if device.type == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()

@@ -1,6 +1,6 @@
 """Reading the clock inside forward
 
-Dynamo skips `time.time()`, since traced once it would be the same time for ever.
+Dynamo can't trace `time.time()`: it is a C function that it doesn't know.
 """
 
 import time

@@ -3,7 +3,7 @@
 Forward and backward on one micro-batch: the model as it is, with one print behind the embedding,
 with a print before every layer, and with an `.item()`, which stays in the graph but makes the
 processor wait for the device. Each in turn, several times; before each turn Dynamo forgets what it
-compiled, since a frame that it once gave up on is never compiled again, for no model.
+compiled, since a frame that it gave up on is not compiled again, for any model, until a reset.
 """
 
 import contextlib

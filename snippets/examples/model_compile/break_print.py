@@ -1,6 +1,6 @@
 """A print inside forward
 
-`fullgraph=True` refuses it: a graph can't hold a call to `print`, and moving it would mislead.
+By default `fullgraph=True` refuses it; the message names one way around that.
 """
 
 import torch

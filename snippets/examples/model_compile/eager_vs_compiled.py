@@ -1,7 +1,8 @@
 """Eager against compiled
 
-The same weights, the same optimizer and the same stream of text, a step of each in turn, so that
-whatever else the machine does falls on both sides of the ratio.
+Whole training steps with the model eager and with it compiled, in turn: the same weights, the same
+stream of text, and whatever else the machine does falls on both sides of the ratio. The optimizer's
+functions are compiled on both.
 """
 
 import torch
@@ -13,7 +14,7 @@ from snippets import train_gpt
 LAB = dict(
     block="model-compile",
     devices=["cpu", "h200"],
-    main=False,
+    main=True,
     limit_s=400,
     cache="shared",
     data=["sotu"],

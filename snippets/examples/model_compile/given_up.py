@@ -1,4 +1,4 @@
-"""Once given up, always given up
+"""Given up until a reset
 
 A model with a print in its loop is compiled without `fullgraph=True`; Dynamo gives up on its
 `forward`. Then a clean model, which shares that code, is compiled with `fullgraph=True`.

@@ -1,8 +1,8 @@
 """What fullgraph=True lets through
 
 Six edits behind the embedding step, one at a time. With `fullgraph=True`, what can't be traced is
-an error at the first call. Without it, Dynamo makes several graphs of the model and raises nothing;
-only tracing decides how many, so they are counted with the backend `eager`, which makes no kernels.
+an error at the first call. Without it, Dynamo raises nothing and ends the graph there; only tracing
+decides how many there are, so they are counted with the backend `eager`, which makes no kernels.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from fba_lab import measure
@@ -73,6 +73,15 @@ def edited(edit: Callable[[Tensor], Tensor]) -> type[train_gpt.GPT]:
     return Edited
 
 
+def graphs_of(model: nn.Module, *inputs: object) -> int:
+    """How many graphs Dynamo makes of one call."""
+    torch._dynamo.reset()
+    counters.clear()
+    with contextlib.redirect_stdout(io.StringIO()):
+        model(*inputs)
+    return counters["stats"]["unique_graphs"]
+
+
 def main() -> None:
     device = torch.device(measure.device())
     config = train_gpt.PRESETS["tiny"]
@@ -82,19 +91,14 @@ def main() -> None:
     rows = []
     for edit in EDITS:
         model = train_gpt.build_model(config, device, cls=edited(edit))
-        torch._dynamo.reset()
-        counters.clear()
-        with contextlib.redirect_stdout(io.StringIO()):
-            torch.compile(model, dynamic=False, fullgraph=False, backend="eager")(*batch, windows)
-        graphs = counters["stats"]["unique_graphs"]
-        torch._dynamo.reset()
+        split = torch.compile(model, dynamic=False, fullgraph=False, backend="eager")
+        graphs = graphs_of(split, *batch, windows)
         try:
-            train_gpt.compile_model(model, config)(*batch, windows)
-            verdict = "one graph"
+            whole = graphs_of(train_gpt.compile_model(model, config), *batch, windows)
+            verdict = f"{whole} graph" + "s" * (whole != 1)
         except torch._dynamo.exc.Unsupported as error:
-            verdict = "error: " + ", ".join(
-                re.findall(r"^.+|GB\d{4}", str(error).replace("gb", "GB"))[:2]
-            )
+            title = str(error).splitlines()[0]
+            verdict = f"error: {title}, {re.search('gb[0-9]{4}', str(error))[0].upper()}"
         measure.metric(f"{edit.__name__}_graphs", graphs, "graphs")
         rows.append([edit.__name__, verdict, graphs])
     measure.table("edits", ["edit", "with fullgraph=True", "graphs without it"], rows)
