@@ -385,8 +385,8 @@ BLOCKS: tuple[Block, ...] = (
         section="Run",
         summary="dynamic=False: every size is a constant of the compiled code, and a new one "
         "compiles anew. fullgraph=True: what can't be traced is an error at the first call, "
-        "instead of a break that passes. The model, forward and backward, becomes one graph; nothing is "
-        "compiled until it is first called.",
+        "instead of a break that passes. The model, forward and backward, becomes one graph; "
+        "nothing is compiled until it is first called.",
         switch=True,
         find=(
             (

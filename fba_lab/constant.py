@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fba_lab.build import LabProblem
 from fba_lab.catalogue import nearest
+from fba_lab.syntax import parse
 
 ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -22,12 +22,10 @@ ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-@lru_cache(maxsize=8)
-def _module(path: Path, modified_ns: int) -> dict[str, ast.AST]:
+def _module(path: Path) -> dict[str, ast.AST]:
     """Return what each name of a module's top level was last bound to."""
-    del modified_ns  # only makes the cache forget an edited file
     names: dict[str, ast.AST] = {}
-    for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
+    for node in parse(path, path.parent.parent).body:
         match node:
             case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, value):
                 if value is not None:
@@ -42,8 +40,9 @@ def look_up(path: Path, text: str) -> Any:
 
     Raises:
         LabProblem: when it is not a constant of the file.
+        BadSource: when the file cannot be read or is not valid Python.
     """
-    names = _module(path, path.stat().st_mtime_ns)
+    names = _module(path)
     try:
         tree = ast.parse(text, mode="eval").body
         return _value(_reduce(tree, names, text), names, text)

@@ -184,7 +184,7 @@ def _replayed(view: View, wanted: str, why: str) -> View:
 
 def _live(example: Example, device: str, console: Console | None) -> record.Record:
     """Run the example, showing that it is alive; its torch never enters this process."""
-    words = f"running {example.name} on {device}"
+    words = f"running {example.name} on {device}{_took(example, device)}"
     if console is None or not console.is_terminal:
         if console is not None:
             console.print(Text(f"{words} …", "dim"))
@@ -193,6 +193,15 @@ def _live(example: Example, device: str, console: Console | None) -> record.Reco
     with Progress(*columns, console=console, transient=True) as progress:
         progress.add_task(words, total=None)
         return _run(example, device)
+
+
+def _took(example: Example, device: str) -> str:
+    """Return how long the recorded run took, so that a reader knows what to wait for."""
+    site = build.Build(root=ROOT)
+    for one in results.all_of(example, site):
+        if one.result is not None and (one.device == "cpu") == (device == "cpu"):
+            return f" (took {one.result['seconds']:.0f} s on {one.name}; Ctrl-C stops it)"
+    return ""
 
 
 def _run(example: Example, device: str) -> record.Record:

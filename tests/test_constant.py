@@ -6,6 +6,7 @@ import pytest
 
 from fba_lab.build import LabProblem
 from fba_lab.constant import look_up
+from fba_lab.syntax import BadSource
 
 SOURCE = """
 raise SystemExit("imported")
@@ -73,3 +74,9 @@ def test_an_edit_is_seen(file: Path) -> None:
     assert look_up(file, "STEPS") == 4000
     file.write_text("STEPS = 5")
     assert look_up(file, "STEPS") == 5
+
+
+def test_a_file_that_does_not_parse_is_named_with_its_line(file: Path) -> None:
+    file.write_text("STEPS = 1\nSTEPS = (\n")
+    with pytest.raises(BadSource, match=r"trainer.py:2: not valid Python"):
+        look_up(file, "STEPS")

@@ -203,6 +203,17 @@ def test_records_that_do_not_hold_fail(
         assert any("; type: python -m fba_lab record --only model-compile/" in t for t in found)
 
 
+def test_a_trainer_that_does_not_parse_is_a_problem_and_no_crash(site: Path) -> None:
+    trainer = site / "snippets/train_gpt.py"
+    trainer.write_text(trainer.read_text() + "x = (\n")
+    run = mkdocs(site)  # as `mkdocs serve` builds: it must go on, or the server hangs
+    assert run.returncode == 0, run.stderr
+    assert "Traceback" not in run.stderr
+    assert any("snippets/train_gpt.py:" in text and "not valid Python" in text
+               for text in warnings(run))  # fmt: skip
+    assert mkdocs(site, "--strict").returncode == 1
+
+
 def test_a_record_that_no_page_shows_still_fails(site: Path) -> None:
     edit(site / PATH, 'pages.show("model-compile/fails")', "pages.blocks()")
     break_missing(site)
