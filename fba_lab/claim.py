@@ -47,7 +47,7 @@ def value(node: ast.expr, metrics: Mapping[str, Interval]) -> Interval:
     """Evaluate arithmetic over metrics; raises LabProblem for anything else."""
     match node:
         case ast.Constant(int() | float() as number):
-            return Interval(number, number)
+            return _constant(number)
         case ast.Name(name) if name in metrics:
             return metrics[name]
         case ast.Name(name):
@@ -60,11 +60,20 @@ def value(node: ast.expr, metrics: Mapping[str, Interval]) -> Interval:
     raise LabProblem(f"a claim compares metrics and numbers, not `{ast.unparse(node)}`")
 
 
+def _constant(number: float) -> Interval:
+    try:
+        return Interval(float(number), float(number))
+    except OverflowError:
+        raise LabProblem("a claim holds a number that is too large") from None
+
+
 def _combine(combine: Combine, a: Interval, b: Interval) -> Interval:
     try:
         ends = [combine(x, y) for x in a for y in b]
     except ZeroDivisionError:
         raise LabProblem("a claim divides by an interval that ends at 0") from None
+    except ArithmeticError as error:
+        raise LabProblem(f"a claim computes too large a number: {error}") from None
     if combine is ARITHMETIC[ast.Div] and b.low < 0 < b.high:
         raise LabProblem("a claim divides by an interval that contains 0")
     return Interval(min(ends), max(ends))
@@ -78,10 +87,11 @@ def failures(text: str, metrics: Mapping[str, Interval]) -> list[str]:
         metrics: the interval behind each name.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        return _failures(ast.parse(text.strip(), mode="eval").body, metrics)
     except SyntaxError as error:
         raise LabProblem(f"the claim `{text}` does not parse: {error.msg}") from None
-    return _failures(tree, metrics)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise LabProblem(f"a claim cannot be read: {error}") from None
 
 
 def _failures(node: ast.expr, metrics: Mapping[str, Interval]) -> list[str]:

@@ -21,6 +21,9 @@ ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 
+LIMIT = 2**64
+"""The largest number that arithmetic may give: a power of a power would take a machine down."""
+
 
 def _module(path: Path) -> dict[str, ast.AST]:
     """Return what each name of a module's top level was last bound to."""
@@ -48,7 +51,9 @@ def look_up(path: Path, text: str) -> Any:
         return _value(_reduce(tree, names, text), names, text)
     except SyntaxError as error:
         raise LabProblem(f"`{text}` does not parse: {error.msg}") from None
-    except (KeyError, IndexError, TypeError, RecursionError):
+    except ArithmeticError as error:
+        raise LabProblem(f"`{text}` has no value: {error}") from None
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, MemoryError):
         raise LabProblem(f"{path.name} holds no constant `{text}`") from None
 
 
@@ -110,7 +115,7 @@ def _value(node: ast.AST, names: dict[str, ast.AST], text: str) -> Any:
         case ast.UnaryOp(ast.USub(), operand):
             return -_value(operand, names, text)
         case ast.BinOp(left, op, right) if type(op) in ARITHMETIC:
-            return ARITHMETIC[type(op)](_value(left, names, text), _value(right, names, text))
+            return _compute(op, _value(left, names, text), _value(right, names, text))
         case ast.Call(ast.Name("len"), [sized]):
             inner = _reduce(sized, names, text)
             return len(getattr(inner, "elts", None) or getattr(inner, "keys", None) or ())
@@ -119,3 +124,17 @@ def _value(node: ast.AST, names: dict[str, ast.AST], text: str) -> Any:
         case ast.Name() | ast.Attribute() | ast.Subscript():
             return _value(_reduce(node, names, text), names, text)
     raise TypeError
+
+
+def _compute(op: ast.operator, left: Any, right: Any) -> float:
+    """Do arithmetic on two numbers of bounded size; on text or tuples it could fill the memory."""
+    if not all(isinstance(side, int | float) for side in (left, right)):
+        raise TypeError
+    if isinstance(op, ast.Pow) and isinstance(right, int) and right > 64 and abs(left) > 1:
+        raise OverflowError("an exponent is over 64")
+    result = ARITHMETIC[type(op)](left, right)
+    if not isinstance(result, int | float):  # a root of a negative number
+        raise TypeError
+    if abs(result) > LIMIT:
+        raise OverflowError("a number is over 2**64")
+    return result

@@ -74,7 +74,7 @@ def on_pre_build(config: MkDocsConfig) -> None:
             recorder.run_missing(root=site.root, report=_tell)
         elif site.mode == "run":
             log.info("torch is not installed: nothing is run, records are shown")
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         log.warning(str(error))
 
 
@@ -94,13 +94,47 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(_generated(config, f"source/{path.stem}.md", content=content))
             site.sources[name] = files.src_uris[f"source/{path.stem}.md"].url
     for one in _all_results(site) if site.mode != "off" else ():
-        for artefact in one.result["artefacts"] if one.result and one.folder else ():
-            source = one.folder / artefact["file"]
-            uri = f"records/{one.device}/{one.example.block}/{artefact['file']}"
-            if uri not in files.src_uris and source.is_file():
-                files.append(_generated(config, uri, abs_src_path=str(source)))
+        _publish(one, files, config)
+    for file in list(files.documentation_pages()):
+        _check_text(file, files, config)
+    _log(site)
     site.pages = {file.src_uri: file.url for file in files.documentation_pages()}
     return files
+
+
+def _publish(one: results.Shown, files: Files, config: MkDocsConfig) -> None:
+    """Publish the artefacts of a result; each must be a file of its own beside the record."""
+    for artefact in one.result["artefacts"] if one.result and one.folder else ():
+        name = str(artefact["file"])
+        source = one.folder / name
+        uri = f"records/{one.device}/{one.example.block}/{name}"
+        # A path would lead out of the record's folder, and out of the site's.
+        if not re.fullmatch(r"[\w.+-]+", name) or not name.startswith(f"{one.example.name}."):
+            _blame(one, f"artefact '{name}' is not a bare name that begins {one.example.name}.")
+        elif not source.is_file():
+            if one.problem is None:
+                _blame(one, f"artefact '{name}' is missing")
+        elif uri not in files.src_uris:
+            files.append(_generated(config, uri, abs_src_path=str(source)))
+
+
+def _blame(one: results.Shown, what: str) -> None:
+    site = build.current
+    path = os.path.relpath((one.folder or site.root) / f"{one.example.name}.json", site.root)
+    site.report(what, one.todo, path=Path(path).as_posix(), line=1)
+
+
+def _check_text(file: File, files: Files, config: MkDocsConfig) -> None:
+    """Put a stand-in for a page that is not UTF-8, which would end the build when it is read."""
+    try:
+        file.content_string  # noqa: B018  # decodes it
+    except (ValueError, OSError) as error:
+        what = f"the page cannot be read: {error}"
+        site = build.current
+        path = os.path.relpath(file.abs_src_path or file.src_uri, site.root)
+        site.report(what, "save it as UTF-8", path=Path(path).as_posix(), line=1)
+        files.remove(file)
+        files.append(File.generated(config, file.src_uri, content=f"# {prose.inert(what)}\n"))
 
 
 def _generated(config: MkDocsConfig, uri: str, **origin: str) -> File:
@@ -138,6 +172,9 @@ def _page_path(page: Page, site: build.Build) -> str:
 
 def _piece(piece: fences.Piece, site: build.Build) -> str:
     text = "\n".join(piece.lines)
+    found = None if piece.evaluated else fences.overlooked(piece)
+    if found:
+        site.report(found[1], line=found[0])
     if not piece.fenced:
         return prose.expand(text, piece.line, site)
     if not piece.evaluated:
@@ -170,7 +207,7 @@ def on_post_build(config: MkDocsConfig) -> None:
     site = build.current
     try:
         found = list(example.discover(site.root).values())
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         log.warning(str(error))
         return
     for each in found if site.mode != "off" else ():

@@ -1,11 +1,12 @@
 """Macros in prose: numbers looked up where they were measured or set, and claims about them.
 
-`{{ metric(...) }}`, `{{ code(...) }}`, `{{ provenance(...) }}` and `{{ claim(...) }}` are evaluated
-one by one in a Jinja2 sandbox that knows nothing else. What they return is only ever text.
+`{{ metric(...) }}`, `{{ code(...) }}`, `{{ provenance(...) }}` and `{{ claim(...) }}` are calls
+with literal arguments, read as such and never run as code. What they return is only ever text.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable
@@ -13,16 +14,19 @@ from functools import partial
 from html import unescape
 from typing import Any
 
-from jinja2 import TemplateError
-from jinja2.sandbox import SandboxedEnvironment
-
-from fba_lab import build, constant, record, render, results, terminal
+from fba_lab import build, constant, fences, record, render, results, terminal
 from fba_lab import claim as claims
 from fba_lab.build import LabProblem
 from fba_lab.catalogue import nearest
 
 TAG = re.compile(r"<[^>]*>")
-MACRO = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+MACRO = re.compile(r"\{\{((?:(?!\{\{).)*?)\}\}", re.DOTALL)  # one left open ends at no other's end
+BRACES = re.compile(
+    r"\{[ \t]*\{|\}[ \t]*\}|\{%|%\}|(?<![\w.])(?:metric|code|claim|provenance)\([ \t]*[\"']"
+)
+"""Outside of code: what only a macro, or a piece of a broken one, has."""
+BRACED = re.compile(r"\{[%\s{]*(?:metric|code|claim|provenance)[ \t]*\(")
+"""Even in code, where braces alone may be anything."""
 FIELDS = ("value", "low", "high", "n", "spread", "unit", "bare")
 UNKNOWN = "…"
 NOTHING = "\x00"
@@ -35,7 +39,19 @@ def expand(text: str, first_line: int, site: build.Build) -> str:
 
     A line that held nothing but claims goes as a whole: left empty, it would end its paragraph.
     """
+    for line in sorted(_broken(text)):
+        what = "this looks like a macro, but is none and would be printed as it stands"
+        site.report(what, "a macro reads {{ name(...) }}", line=first_line + line)
     return SILENT.sub("", MACRO.sub(partial(_expand, first_line, site), text))
+
+
+def _broken(text: str) -> set[int]:
+    """Return the lines, from 0, with pieces of macros that are not whole ones."""
+    # Blanked out rather than taken out, so that everything else keeps its place.
+    rest = MACRO.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    found = [one for one in BRACES.finditer(rest) if not _in_code(one)]
+    found += BRACED.finditer(rest)
+    return {text.count("\n", 0, one.start()) for one in found}
 
 
 def _expand(first_line: int, site: build.Build, found: re.Match[str]) -> str:
@@ -47,8 +63,8 @@ def _expand(first_line: int, site: build.Build, found: re.Match[str]) -> str:
         what, todo = problem.what, problem.todo
     except (ValueError, OSError) as error:
         what, todo = str(error).replace("\n", " "), ""
-    except (TemplateError, TypeError) as error:
-        what, todo = f"{{{{ {found[1].strip()} }}}}: {error}", ""
+    except Exception as error:  # a mistake of ours; the page must not end here
+        what, todo = f"{{{{ {found[1].strip()} }}}}: {type(error).__name__}: {error}", ""
     site.report(what, todo)
     if _in_code(found):
         return found[0]
@@ -62,27 +78,38 @@ def _in_code(found: re.Match[str]) -> bool:
 
 
 def _evaluate(expression: str, site: build.Build) -> str:
-    environment = SandboxedEnvironment()
     name = re.match(r"\w+", expression)
     if name is None or name[0] not in MACROS:
         called = name[0] if name else expression
         raise LabProblem(f"unknown macro '{called}'" + nearest(called, list(MACROS)))
-    names = {key: _checked(key, function, site) for key, function in MACROS.items()}
-    value = environment.compile_expression(expression, undefined_to_none=False)(names)
-    return str(value)
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except SyntaxError as error:
+        raise LabProblem(f"{{{{ {expression} }}}} does not parse: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise LabProblem(f"{name[0]}() does not parse: {error}") from None
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise LabProblem(f"a macro is one call and nothing else, not {{{{ {expression} }}}}")
+    args, options = fences.literals(node)
+    return _call(name[0], site, args, options)
 
 
-def _checked(name: str, function: Callable[..., str], site: build.Build) -> Callable[..., str]:
-    """Bind a macro to the build, and name the nearest option when one is mistyped."""
-    known = list(inspect.signature(function).parameters)[1:]
-
-    def call(*args: Any, **options: Any) -> str:
-        for option in options:
-            if option not in known:
-                raise LabProblem(f"{name}() has no option '{option}'" + nearest(option, known))
-        return function(site, *args, **options)
-
-    return call
+def _call(name: str, site: build.Build, args: list[Any], options: dict[str, Any]) -> str:
+    """Call a macro, its arguments checked; names the nearest option when one is mistyped."""
+    signature = inspect.signature(MACROS[name])
+    known = list(signature.parameters)[1:]
+    for option in options:
+        if option not in known:
+            raise LabProblem(f"{name}() has no option '{option}'" + nearest(option, known))
+    try:
+        given = signature.bind(site, *args, **options)
+    except TypeError as error:
+        raise LabProblem(f"{name}(): {error}") from None
+    for key in known:
+        wanted = TYPES[str(signature.parameters[key].annotation)]
+        if key in given.arguments and type(given.arguments[key]) not in wanted:
+            raise LabProblem(f"{name}(): {key} is {given.arguments[key]!r:.40}, of a wrong type")
+    return MACROS[name](*given.args, **given.kwargs)
 
 
 def inert(text: str) -> str:
@@ -195,3 +222,9 @@ MACROS: dict[str, Callable[..., str]] = {
     "claim": claim,
     "provenance": provenance,
 }
+TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "str | None": (str, type(None)),
+    "int": (int,),
+}
+"""Types that an argument may have, by its annotation."""

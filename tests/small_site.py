@@ -175,6 +175,7 @@ def make(root: Path, *, page: str = PAGE) -> Path:
     (examples / "fails.py").write_text(FAILS)
     (root / "docs/blocks").mkdir(parents=True)
     (root / "docs/index.md").write_text(INDEX)
+    (root / "docs/log.md").write_text("# Log\n")
     (root / "docs/blocks/model-compile.md").write_text(page)
     shutil.copytree(REPOSITORY / "docs/assets", root / "docs/assets")
     shutil.copytree(REPOSITORY / "overrides", root / "overrides")

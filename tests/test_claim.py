@@ -63,6 +63,8 @@ def test_fails_and_says_with_what(text: str) -> None:
         ("fast ** 2 > 1", "metrics and numbers"),
         ("fast / zero > 1", "contains 0"),
         ("not fast < slow", "is a comparison"),
+        ("fast < 1" + "0" * 400, "too large"),
+        ("fast < 1" + " + 1" * 3000, "cannot be read"),
     ],
 )
 def test_mistakes_are_named(text: str, said: str) -> None:

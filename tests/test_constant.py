@@ -62,6 +62,12 @@ def test_value(file: Path, text: str, value: object) -> None:
         ("VERSIONS[9]", "holds no constant"),
         ("print(1)", "holds no constant"),
         ("LOOP", "holds no constant"),
+        ("1/0", "has no value"),
+        ("2.0**9999", "has no value"),
+        ("9**9**9", "has no value"),
+        ("9**64 * 9**64", "has no value"),
+        ("(-8)**0.5", "holds no constant"),
+        ("'a' * 10**12", "holds no constant"),
     ],
 )
 def test_mistakes_are_named(file: Path, text: str, said: str) -> None:

@@ -62,10 +62,58 @@ def test_evaluated_fences_and_their_lines() -> None:
         ("pages.show('a'", 'python exec="true"', "does not parse"),
         ("import sys\nsys.exit(0)", 'python exec="true"', "one call"),
         ("pages.show('a')\npages.show('b')", 'python exec="true"', "one call"),
+        ("from os import system\npages.show('a')", 'python exec="true"', "one call"),
+        ("from fba_lab import pages as p\np.show('a')", 'python exec="true"', "one call"),
+        ("pages.show(exit())", 'python exec="true"', "literals, not `exit()`"),
+        ("pages.show(a=__import__('os'))", 'python exec="true"', "literals, not"),
+        ("pages.show(*['a'])", 'python exec="true"', "literals, not"),
+        ("pages.show(**{'a': 1})", 'python exec="true"', "not unpacked"),
+        ("pages.show({[]: 1})", 'python exec="true"', "literals, not"),
     ],
 )
 def test_refused(body: str, info: str, said: str) -> None:
     assert said in str(fences.refuse(fence(body, info), ["show", "block"]))
+
+
+OURS = "from fba_lab import pages\npages.blocks()"
+
+
+@pytest.mark.parametrize(
+    ("page", "line", "said"),
+    [
+        *(
+            (f"```{info}\n{OURS}\n```", 1, "shown, not evaluated")
+            for info in (
+                'python exce="true"',
+                'python exec="ture"',
+                "python exec",
+                'python EXEC="true"',
+                "python exec=\u201ctrue\u201d",
+                "python",
+            )
+        ),
+        (f'text\n```python exec="true"\n{OURS}\n', 2, "never closed"),
+        ("~~~\nopen", 1, "never closed"),
+        (f'``python exec="true"\n{OURS}\n``', 2, "outside of any fence"),
+        ('```sh\necho\n``` end\n\n```python exec="true"\nx\n```', 3, "line 1 is still open"),
+    ],
+)
+def test_what_is_silently_not_evaluated_is_named(page: str, line: int, said: str) -> None:
+    found = next(filter(None, map(fences.overlooked, fences.split(page))))
+    assert found[0] == line
+    assert said in found[1]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```python\nfrom fba_lab import measure\n```",
+        f'````markdown\n```python exec="true"\n{OURS}\n```\n````',
+        "Say `pages.show()` here.",
+    ],
+)
+def test_plain_code_stays_plain(page: str) -> None:
+    assert not any(map(fences.overlooked, fences.split(page)))
 
 
 def test_accepted() -> None:

@@ -123,7 +123,12 @@ MISTAKES: list[tuple[str, str]] = [
     ('{{ code("Config.widht") }}', "did you mean width"),
     ('{{ claim("model-compile/first-steps", "close_ms < eager_ms") }}', "does not hold"),
     ('{{ claim("model-compile/first-steps", "fast_ms < 1") }}', "no metric 'fast_ms'"),
-    ('{{ metric("model-compile/first-steps" }}', "unexpected"),
+    ('{{ metric("model-compile/first-steps" }}', "does not parse"),
+    ('{ { metric("model-compile/first-steps", "graphs") }}', "looks like a macro"),
+    ('{% claim("model-compile/first-steps", "graphs == 3") %}', "looks like a macro"),
+    ('metric("model-compile/first-steps", "graphs") }}', "looks like a macro"),
+    ('{{ metric("model-compile/first-steps", "graphs")', "looks like a macro"),
+    (FENCE.format("", "pages.show(exit())"), "literals, not `exit()`"),
     ("{{ ().__class__ }}", "unknown macro"),
 ]
 
@@ -173,7 +178,7 @@ def break_stale(site: Path) -> None:
 
 def break_status(site: Path) -> None:
     path = record_file(site, "fails")
-    record = json.loads(path.read_text()) | {"status": "timeout", "error": None}
+    record = json.loads(path.read_text()) | {"status": "timeout"}
     path.write_text(json.dumps(record))
 
 
@@ -201,6 +206,34 @@ def test_records_that_do_not_hold_fail(
     assert shown in html(site)
     if breaks is not break_file:
         assert any("; type: python -m fba_lab record --only model-compile/" in t for t in found)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_page_in_another_encoding_is_a_problem_and_no_crash(site: Path, encoding: str) -> None:
+    (site / "docs/log.md").write_text("# Log é\n", encoding=encoding)
+    run = mkdocs(site, "--strict")
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    [found] = warnings(run)
+    assert found.startswith("docs/log.md:1: the page cannot be read")
+
+
+def test_artefacts_stay_inside_the_site_and_may_not_be_missing(site: Path) -> None:
+    file = record_file(site, "first-steps")
+    record = json.loads(file.read_text())
+    name = record["artefacts"][0]["file"]
+    (file.parent / name).unlink()
+    run = mkdocs(site, "--strict")
+    assert run.returncode == 1
+    assert any(name in text for text in warnings(run)), run.stderr
+    record["artefacts"][0]["file"] = "../../../../mkdocs.yml"
+    file.write_text(json.dumps(record))
+    before = sorted(path for path in site.parent.rglob("*.yml"))
+    run = mkdocs(site, "--strict")
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    assert warnings(run)
+    assert before == sorted(path for path in site.parent.rglob("*.yml"))
 
 
 def test_a_trainer_that_does_not_parse_is_a_problem_and_no_crash(site: Path) -> None:

@@ -112,7 +112,8 @@ def test_terminal_ends_in_a_tick_only_when_declared(site: build.Build, tmp_path:
     root = make(tmp_path / "other")
     recorder.record_all(root, device_name="cpu")
     path = record_file(root, "first-steps")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "signal"}))
+    ended = {"status": "signal", "error": {"type": "SIGSEGV", "message": "", "frames": []}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | ended))
     other = build.start(root, "replay")
     out = words(printed(other, pages.terminal, "model-compile"))
     assert "✗ first-steps on" in out
@@ -174,6 +175,48 @@ def test_metric_fields(site: build.Build) -> None:
         "bare": "21.5",
     }
     assert not site.problems
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ('code("1/0")', "has no value"),
+        ('code("2.0**9999")', "has no value"),
+        ('code("9**9**9")', "has no value"),
+        ('code("Config.width", file="docs/index.md")', "not valid Python"),
+        (f'metric("{ID}", 1/0)', "literals, not `1 / 0`"),
+        (f'metric("{ID}", "graphs", digits=9**9**9)', "literals, not"),
+        (f'claim("{ID}", 5)', "text is 5, of a wrong type"),
+        (f'claim("{ID}", false)', "literals, not `false`"),
+        (f'claim("{ID}", "graphs == 2") if false', "parse"),
+        (f'claim("{ID}", "graphs == 2") if False else ""', "one call and nothing else"),
+        (f'claim("{ID}", "graphs == 2") and ""', "one call and nothing else"),
+        ("claim", "one call and nothing else"),
+        ("metric()", "missing a required argument"),
+    ],
+)
+def test_a_macro_is_one_call_with_literals(site: build.Build, expression: str, said: str) -> None:
+    macro(site, expression)
+    [problem] = site.problems
+    assert said in problem.what
+
+
+def test_digits_of_a_macro_are_bounded(site: build.Build) -> None:
+    assert "21.5" in macro(site, f'metric("{ID}", "eager_ms", digits=99999999999)')
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (f'one\n{{{{ metric("{ID}", "graphs")\ntwo {{{{ code("Config.width") }}}}', [2]),
+        ('`{{% claim("x") %}}`'.replace("{{", "{").replace("}}", "}"), [1]),
+        ("`{'a': {'b': 1}}` and {.class}", []),
+        ("`measure.metric('a', 1)`", []),
+    ],
+)
+def test_pieces_of_macros_are_named(site: build.Build, text: str, lines: list[int]) -> None:
+    prose.expand(text, 1, site)
+    assert [one.line for one in site.problems] == lines
 
 
 def test_macros_in_backticks_are_plain(site: build.Build) -> None:
