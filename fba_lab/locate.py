@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fba_lab.block import Block, Find
 from fba_lab.catalogue import BLOCKS
-from fba_lab.syntax import DEFINITIONS, FUNCTIONS, BadSource, parse
+from fba_lab.syntax import DEFINITIONS, FUNCTIONS, BadSource, parse, source_lines
 
 _MARKER = re.compile(r"\s*# --8<-- \[(start|end):([\w-]+)\]\s*")
 _KINDS: dict[str, tuple[type[ast.stmt], ...]] = {
@@ -114,7 +114,7 @@ def markers(path: Path | str) -> dict[str, Span]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return source_lines(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _inside(lines: list[str], start: int, end: int, file: str) -> Span:

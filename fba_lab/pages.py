@@ -21,6 +21,7 @@ from fba_lab.build import LabProblem
 from fba_lab.catalogue import nearest
 from fba_lab.frame import TRAINER
 from fba_lab.results import Shown
+from fba_lab.syntax import source_lines
 
 CALLS: list[str] = []
 """Names of the functions that a fence may call."""
@@ -110,7 +111,7 @@ def block(block_id: str, *, notes: Mapping[str, str] | None = None) -> str:
     found = view.located(path)[catalogue.get(block_id).id]
     if not found.spans:
         raise LabProblem(f"block '{block_id}' is {found.status} in {TRAINER}", found.note)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = source_lines(path.read_text(encoding="utf-8"))
     html = render.highlight("\n".join(lines) + "\n")
     marks = {_noted_line(text, lines, found.spans): at for at, text in enumerate(notes, 1)}
     parts = []

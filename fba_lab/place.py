@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fba_lab.example import ROOT
-from fba_lab.syntax import DEFINITIONS, BadSource, code, parse
+from fba_lab.syntax import DEFINITIONS, BadSource, code, parse, source_lines
 
 PACKAGE = "snippets"
 TOP = "<module>"
@@ -94,7 +94,7 @@ def _file(definition: str, root: Path) -> tuple[Path, str] | None:
 def _line(node: ast.stmt, within: int, text: str, path: Path) -> int:
     start, end = _start(node), node.end_lineno or _start(node)
     if text:
-        lines = path.read_text(encoding="utf-8").splitlines()[start - 1 : end]
+        lines = source_lines(path.read_text(encoding="utf-8"))[start - 1 : end]
         same = [number for number, line in enumerate(lines, start) if line.strip() == text]
         if same:
             return same[0]

@@ -16,6 +16,8 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
 
+from fba_lab.syntax import source_lines
+
 # What a terminal acts on and a page must not: every control character except tab, line feed,
 # carriage return and the escape that starts a colour, which rich reads and leaves out.
 TITLE = re.compile(r"\x1b[\]PX^_].*?(?:\x07|\x1b\\)", re.DOTALL)  # orders with a text of their own
@@ -47,7 +49,7 @@ def slug(text: str) -> str:
 def highlight(source: str) -> tuple[str, ...]:
     """Return the HTML of each line of Python, in the classes that Material colours."""
     html = pygments.highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
-    return tuple(html.split("\n")[: len(source.splitlines())])
+    return tuple(html.split("\n")[: len(source_lines(source))])
 
 
 def code(
@@ -144,7 +146,10 @@ def number(value: Any, digits: int = 4) -> str:
     """Format a number for reading: thousands separated, otherwise to so many significant digits."""
     if not _is_number(value):
         return str(value)
-    if isinstance(value, int) or abs(value) >= 10 ** (digits - 1):
+    if isinstance(value, int):
+        return f"{value:,}"
+    digits = min(max(digits, 1), 17)  # a float has no more
+    if abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
 

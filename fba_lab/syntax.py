@@ -48,6 +48,16 @@ def _parse(path: Path, mtime_ns: int, size: int) -> ast.Module:
     return ast.parse(path.read_bytes())
 
 
+def source_lines(text: str) -> list[str]:
+    """Return the lines of source as Python counts them.
+
+    str.splitlines also ends a line at a form feed and at separators of Unicode, which would shift
+    every line after it against the syntax tree.
+    """
+    lines = re.split(r"\r\n|\r|\n", text)
+    return lines if lines[-1] else lines[:-1]
+
+
 def canonical(node: object) -> str:
     """Return a dump of a syntax tree that is the same for the same code on Python 3.11 to 3.13.
 

@@ -12,6 +12,7 @@ from fba_lab import locate
 from fba_lab.catalogue import BLOCKS, Block
 from fba_lab.example import ROOT, Example
 from fba_lab.results import Shown
+from fba_lab.syntax import source_lines
 from fba_lab.terminal import View
 
 QUESTION = re.compile(r'^[ \t]*\?\?\?\+?\s+question\s+"(?P<title>[^"]+)"', re.MULTILINE)
@@ -86,7 +87,7 @@ def of_file(name: str, path: Path, block: Block, root: Path, level: str = "learn
         path=path,
         block=block,
         spans=tuple(found.spans),
-        lines=tuple(path.read_text(encoding="utf-8").splitlines()),
+        lines=tuple(source_lines(path.read_text(encoding="utf-8"))),
         level=level,
         place=place(block.id, root),
         example=main_example(block.id, root),

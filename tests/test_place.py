@@ -100,3 +100,9 @@ def test_examples_have_places_too(repo: Repository, lines_of: Lines) -> None:
     place = to_place(path, lines_of(path, "train_gpt.train")[0], repo.root)
     assert place == Place("examples.model_compile.one.main", 0, 0)
     assert file_of(place.definition, repo.root) == "snippets/examples/model_compile/one.py"
+
+
+def test_only_line_ends_of_python_end_a_line(repo: Repository) -> None:
+    repo.write("odd.py", "# a\fb\u2028c\nx = 1\ny = 2\n")
+    spot = to_line("odd.<module>", 1, repo.root, text="y = 2")
+    assert spot == Spot("snippets/odd.py", 3)

@@ -45,6 +45,13 @@ def test_code_has_true_lines_and_whole_spans() -> None:
     assert 'return "x<y"' in text
 
 
+@pytest.mark.parametrize("mark", ["\f", "\x1c", "\x85", "\u2028"])
+def test_only_line_ends_of_python_end_a_line(mark: str) -> None:
+    lines = render.highlight(f"x = 1\n# a{mark}b\ny = 2\n")
+    assert len(lines) == 3
+    assert ">y<" in lines[2]
+
+
 def test_attributes_are_escaped() -> None:
     assert render.tag("p", "x", title='"><script>') == '<p title="&quot;&gt;&lt;script&gt;">x</p>'
     assert render.tag("p", hidden=True, id=None, lang=False) == "<p hidden></p>"
@@ -52,10 +59,21 @@ def test_attributes_are_escaped() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(3, "3"), (67.834, "67.83"), (0.0012345, "0.001234"), (15234.4, "15,234"), (True, "True")],
+    [
+        (3, "3"),
+        (10**20, "100,000,000,000,000,000,000"),
+        (67.834, "67.83"),
+        (0.0012345, "0.001234"),
+        (15234.4, "15,234"),
+        (True, "True"),
+    ],
 )
 def test_number(value: float, text: str) -> None:
     assert render.number(value) == text
+
+
+def test_digits_are_bounded() -> None:
+    assert render.number(0.5, 99_999_999_999) == render.number(0.5, -3) == "0.5"
 
 
 def test_tables_escape_cells_and_align_numbers() -> None:
