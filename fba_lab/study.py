@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -61,19 +62,43 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns 0 when done, 1 when the run failed, 2 for wrong use."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without our signs gets question marks
+            stream.reconfigure(errors="replace")
+    try:
+        code = _command(argv)
+        if sys.stdout:
+            sys.stdout.flush()  # not at exit, where an error could no longer be caught
+        return code
+    except BrokenPipeError:  # the reader of the pipe has seen enough
+        code = 1
+    except (ValueError, OSError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        print(f"study: {lines[0]}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        print("study: interrupted", file=sys.stderr)
+        code = 130
+    _give_up_unwritable()
+    return code
+
+
+def _command(argv: list[str] | None) -> int:
     try:
         options = _parser().parse_args(argv)
         path = views.find_file(options.file)
         return (list_blocks if options.list else show_block)(options, path)
-    except (ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader of the pipe has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        print(f"study: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("study: interrupted", file=sys.stderr)
-        return 130
+    except SystemExit as end:  # after --help, and from rich when the pipe is closed
+        return end.code if isinstance(end.code, int) else 0
+
+
+def _give_up_unwritable() -> None:
+    """Drop what standard output did not take: Python would try again at exit, and complain."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def list_blocks(options: argparse.Namespace, path: Path) -> int:
@@ -134,7 +159,10 @@ def _code(view: View, no_run: bool) -> int:
 
 def _console() -> Console:
     """Return a console for standard output; rich itself respects NO_COLOR and pipes."""
-    return Console(highlight=False, markup=False, emoji=False)
+    console = Console(highlight=False, markup=False, emoji=False)
+    if console.width < 1:  # COLUMNS=0, as some runners set it: rich would print nothing at all
+        console.width = 80
+    return console
 
 
 # --- The run --------------------------------------------------------------------------------------

@@ -193,3 +193,40 @@ def test_a_reader_that_stops_reading(recorded: Path) -> None:
         command, shell=True, cwd=REPOSITORY, env=env, capture_output=True, text=True
     )
     assert run.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "end", "code", "said"),
+    [
+        ("train_gpt.py --list", "| true", 1, ""),
+        ("train_gpt.py --list --json", "| true", 1, ""),
+        ("--help", "| true", 1, ""),
+        ("train_gpt.py --list", ">/dev/full", 2, "study: [Errno 28]"),
+        ("train_gpt.py --list --json", ">/dev/full", 2, "study: [Errno 28]"),
+    ],
+)
+def test_output_that_nobody_takes(arguments: str, end: str, code: int, said: str) -> None:
+    wait = "import sys, time; time.sleep(0.3); from fba_lab import study; sys.exit(study.main())"
+    script = f"{sys.executable} -c '{wait}' {arguments} {end}; exit ${{PIPESTATUS[0]}}"
+    # Buffered, as for a reader: what is written fails late, when the buffer is emptied.
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": ""}
+    run = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True)
+    assert run.returncode == code
+    assert run.stderr.startswith(said)
+    assert len(run.stderr.splitlines()) == bool(said)
+
+
+@pytest.mark.parametrize("environment", [{"COLUMNS": "0"}, {"PYTHONIOENCODING": "ascii"}])
+def test_odd_terminals_get_the_text(recorded: Path, environment: dict[str, str]) -> None:
+    arguments = ("train_gpt.py", "--block", "model-compile", "--no-run")
+    run = study(recorded, *arguments, **environment)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "model = torch.compile(model" in run.stdout
+
+
+@pytest.mark.parametrize("mark", ["\f", "\u2028"])
+def test_only_line_ends_of_python_count(recorded: Path, tmp_path: Path, mark: str) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(f"# a{mark}b\n{TRAINER}", encoding="utf-8")
+    run = study(recorded, str(mine), "--block", "model-compile", "--no-run")
+    assert "32     model = torch.compile(model" in run.stdout
