@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
@@ -20,10 +21,28 @@ RECORDS_LIMIT = 12 * 1024 * 1024
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong use or input."""
+    try:
+        try:
+            return _command(argv)
+        finally:
+            print(end="", flush=True)  # here a full disk, or a reader that left, is still ours
+    except BrokenPipeError:
+        _drop_output()
+        return 1
+    except OSError as error:
+        _drop_output()
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"fba_lab: {place}{error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _command(argv: Sequence[str] | None) -> int:
     options = parser().parse_args(argv)
     # A terminated recording ends like an interrupted one: its child is not left running.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        if not (options.root / example.FOLDER).is_dir():
+            raise ValueError(f"--root {options.root}: has no {example.FOLDER.as_posix()}")
         return options.run(options)
     except ValueError as error:  # every error of the lab that a user can mend is one
         print(f"fba_lab: {error}", file=sys.stderr)
@@ -31,9 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fba_lab: interrupted; records that were not reached are as before", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone
-        return 1
+
+
+def _drop_output() -> None:
+    """Send what stdout still holds nowhere, or the interpreter fails on it once more at its end."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -119,7 +143,7 @@ def run_record(options: argparse.Namespace) -> int:
         report=_print_result,
     )
     bad = sum(result.problem is not None for result in results)
-    where = options.device or device.slug()
+    where = device.slug() if options.device is None else options.device
     ended = f", {bad} ended otherwise than declared" if bad else ""
     print(f"{len(results)} recorded on {where} in {time.monotonic() - start:.1f} s{ended}")
     return int(bad > 0)

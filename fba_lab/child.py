@@ -159,6 +159,7 @@ def _ending(error: BaseException) -> dict[str, Any]:
         text = "\n".join([str(error), *getattr(error, "__notes__", [])])
     except Exception as problem:  # an exception may fail to describe itself
         text = f"(its text cannot be had: {type(problem).__name__})"
+    text = text.encode(errors="backslashreplace").decode()  # half a surrogate pair fits no file
     frames = [
         {"file": frame.filename, "line": frame.lineno, "line_text": (frame.line or "").strip()}
         for frame in traceback.extract_tb(error.__traceback__)

@@ -67,7 +67,7 @@ def require(device: str) -> None:
     if not names:
         raise NoDevice(f"no device {device!r}: nvidia-smi finds no GPU here; use --device cpu")
     base = re.sub(r"-x\d+$", "", device)
-    if here[: count(device)] != [base] * count(device):
+    if count(device) < 1 or here[: count(device)] != [base] * count(device):
         raise NoDevice(f"no device {device!r}: this machine has {', '.join(here)}")
 
 

@@ -49,7 +49,8 @@ def metric(
     timing = unit in TIME_UNITS or unit.endswith("/s")
     if timing and len(values) == 1:
         raise ValueError(f"metric {name!r}: one sample is not a timing; repeat and pass them all")
-    low, middle, high = _quartiles(values)
+    # What lies between two numbers near the largest one may be infinite.
+    low, middle, high = (_number(value, f"metric {name!r}") for value in _quartiles(values))
     event = {"name": name, "unit": unit, "n": len(values), "value": middle, "low": low}
     event["high"] = high
     if better is not None:
@@ -214,19 +215,14 @@ def _samples(samples: Iterable[Number] | Number) -> list[Number]:
 
 
 def _number(value: object, where: str) -> Number:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     number = float(value)  # type: ignore[arg-type]
     if not math.isfinite(number):
         raise ValueError(f"{where}: {number} is not a finite number")
-    return number
+    return value if isinstance(value, int) and not isinstance(value, bool) else number
 
 
-def _quartiles(values: list[Number]) -> tuple[Number, Number, Number]:
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, middle, high
+def _quartiles(values: list[Number]) -> list[Number]:
+    return values * 3 if len(values) == 1 else statistics.quantiles(values, n=4, method="inclusive")
 
 
 def _one_of(value: str, choices: Sequence[str], where: str) -> str:
@@ -261,6 +257,9 @@ def _aligned(name: str, columns: list[str], rows: Sequence[Sequence[str]]) -> st
 
 
 def _report(kind: str, event: dict[str, object], shown: str) -> None:
+    for key in ("name", "unit", "x_label", "y_label"):
+        if not isinstance(event.get(key, ""), str):
+            raise ValueError(f"{kind}: {key} is {event[key]!r}; give a text")
     path = os.environ.get("LAB_RESULT")
     if not path:
         print(shown, flush=True)

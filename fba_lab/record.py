@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -12,18 +13,10 @@ from typing import Any
 from fba_lab import depend, scrub
 from fba_lab.device import REFERENCE_DEVICES
 from fba_lab.example import ROOT, Example
+from fba_lab.files import locked, replace
+from fba_lab.shape import record_misfit
 
 SCHEMA = 1
-STATUSES = (
-    "ok",
-    "expected-error",
-    "error",
-    "exit",
-    "signal",
-    "timeout",
-    "out-of-memory",
-    "error-vanished",
-)
 RECORDS = Path("snippets", "records")
 LOCAL = Path(".lab", "records")
 """Where mode `run` keeps results that are not committed; the same layout."""
@@ -50,7 +43,7 @@ class Record:
     key_parts: dict[str, str]
     """Hash of each thing depended on."""
     status: str
-    """One of STATUSES."""
+    """One of shape.STATUSES."""
     text: str
     """What was printed, with ANSI codes and place tokens (see scrub.render_places)."""
     metrics: list[JsonDict]
@@ -88,7 +81,7 @@ class State:
     folder: Path | None = None
     """Where the record and its artefacts are."""
     problem: str | None = None
-    """One line, when the run ended otherwise than the example declares."""
+    """One line, when the run ended otherwise than declared, or an artefact is not as recorded."""
 
 
 def required(example: Example) -> list[str]:
@@ -115,12 +108,13 @@ def from_json(text: str, where: str) -> Record:
     """
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRecord(f"{where}: not valid JSON ({error}); record it again") from None
     schema = values.get("schema") if isinstance(values, dict) else None
     if schema != SCHEMA:
         raise BadRecord(f"{where}: schema {schema!r}, not {SCHEMA}; record it again")
-    _check(values, where)
+    if found := record_misfit(values):
+        raise BadRecord(f"{where}: {found}; record it again")
     return Record(**values)
 
 
@@ -134,13 +128,14 @@ def write(
     """
     target = path(example, record.device, root, base)
     target.parent.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        _replace(target.with_name(name), content)
-    _replace(target, to_json(record).encode())
-    keep = {target.name, *files}
-    for old in target.parent.glob(f"{example.name}.*"):
-        if old.name not in keep:
-            old.unlink(missing_ok=True)
+    with locked(target.parent):  # or one recording removes the artefacts of another as old ones
+        for name, content in files.items():
+            replace(target.with_name(name), content)
+        replace(target, to_json(record).encode())
+        keep = {target.name, *files}
+        for old in target.parent.glob(f"{example.name}.*"):
+            if old.name not in keep:
+                old.unlink(missing_ok=True)
     return target
 
 
@@ -154,7 +149,15 @@ def load(example: Example, device: str, root: Path = ROOT, base: Path = RECORDS)
     except (OSError, UnicodeDecodeError) as error:
         where = _shown(file, root)
         raise BadRecord(f"{where}: cannot be read ({error}); record it again") from None
-    return from_json(text, _shown(file, root))
+    found = from_json(text, _shown(file, root))
+    for name, here, wanted in (
+        ("example", found.example, example.id),
+        ("device", found.device, device),
+    ):
+        if here != wanted:  # copied or moved: it says nothing about this example or device
+            where = _shown(file, root)
+            raise BadRecord(f"{where}: {name} is {here!r}, not {wanted!r}; record it again")
+    return found
 
 
 def state(example: Example, device: str, root: Path = ROOT, *, local: bool = False) -> State:
@@ -182,10 +185,14 @@ def pending(root: Path = ROOT) -> list[JsonDict]:
         entries = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRecord(f"{where}: not valid JSON ({error}); write a list of entries") from None
+    except OSError as error:
+        raise BadRecord(f"{where}: cannot be read ({error}); write a list of entries") from None
+    if not isinstance(entries, list):
+        raise BadRecord(f"{where}: {type(entries).__name__} is no list; write a list of entries")
     fields = ("example", "device", "reason", "date")
-    for entry in entries if isinstance(entries, list) else [entries]:
+    for entry in entries:
         good = isinstance(entry, dict) and all(isinstance(entry.get(one), str) for one in fields)
         if not good or set(entry) != set(fields):
             raise BadRecord(f"{where}: {entry!r} must have the texts {', '.join(fields)}")
@@ -194,11 +201,15 @@ def pending(root: Path = ROOT) -> list[JsonDict]:
 
 def end_pending(example: Example, device: str, root: Path = ROOT) -> None:
     """Take an entry out of pending.json, because its record has been made."""
-    entries = pending(root)
-    kept = [one for one in entries if (one["example"], one["device"]) != (example.id, device)]
-    if len(kept) < len(entries):
-        text = json.dumps(kept, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
-        _replace(Path(root) / RECORDS / "pending.json", text.encode())
+    file = Path(root) / RECORDS / "pending.json"
+    if not file.exists():
+        return
+    with locked(file.parent):  # between reading and writing another recording may end
+        entries = pending(root)
+        kept = [one for one in entries if (one["example"], one["device"]) != (example.id, device)]
+        if len(kept) < len(entries):
+            text = json.dumps(kept, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+            replace(file, text.encode())
 
 
 def problem(record: Record, example: Example) -> str | None:
@@ -214,6 +225,18 @@ def problem(record: Record, example: Example) -> str | None:
     return f"{record.status}: {ended}{declared}"
 
 
+def artefact_problem(record: Record, folder: Path) -> str | None:
+    """Return one line on the first artefact that is not the file that was recorded, or None."""
+    for one in record.artefacts:
+        try:
+            content = (folder / one["file"]).read_bytes()
+        except OSError as error:
+            return f"artefact {one['file']} cannot be read ({error.strerror}); record it again"
+        if hashlib.sha256(content).hexdigest() != one["sha256"] or len(content) != one["bytes"]:
+            return f"artefact {one['file']} is not the file that was recorded; record it again"
+    return None
+
+
 def _state(example: Example, device: str, root: Path, base: Path, today: depend.Key) -> State:
     record = load(example, device, root, base)
     waiting = {(one["example"], one["device"]): one["reason"] for one in pending(root)}
@@ -221,42 +244,16 @@ def _state(example: Example, device: str, root: Path, base: Path, today: depend.
     if record is None:
         return State(status="missing", pending=reason, reasons=["never recorded"])
     fresh = record.key == today.hash
+    folder = path(example, device, root, base).parent
     reasons = [] if fresh else depend.changes(record.key_parts, today.parts)
     return State(
         status="fresh" if fresh else "stale",
         reasons=reasons or ([] if fresh else ["key changed"]),
         pending=None if fresh else reason,
         record=record,
-        folder=path(example, device, root, base).parent,
-        problem=problem(record, example),
+        folder=folder,
+        problem=problem(record, example) or artefact_problem(record, folder),
     )
-
-
-def _check(values: JsonDict, where: str) -> None:
-    lists = ("metrics", "series", "tables", "artefacts")
-    types: dict[str, tuple[type, ...]] = dict.fromkeys(lists, (list,))
-    types |= dict.fromkeys(("example", "device", "key", "status", "text"), (str,))
-    types |= dict.fromkeys(("key_parts", "provenance"), (dict,))
-    types |= {"schema": (int,), "seconds": (int, float), "error": (dict, type(None))}
-    types |= {"peak_bytes": (int, type(None))}
-    for name, allowed in types.items():
-        if not isinstance(values.get(name), allowed) or name not in values:
-            wrong = f"field {name!r} is missing or of a wrong type"
-            raise BadRecord(f"{where}: {wrong}; record it again")
-    extra = set(values) - set(types)
-    if extra or values["status"] not in STATUSES:
-        found = f"field {min(extra)!r}" if extra else f"status {values['status']!r}"
-        raise BadRecord(f"{where}: unknown {found}; record it again")
-
-
-def _replace(target: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    waiting = target.with_name(f".{target.name}.part")
-    with open(waiting, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(waiting, target)
 
 
 def _shown(file: Path, root: Path) -> str:

@@ -69,10 +69,12 @@ def record_all(
         NothingToRecord: when no example is left by these arguments.
         device.NoDevice: when this machine lacks the device.
     """
-    where = device_name or device.slug()
+    where = device.slug() if device_name is None else device_name
     device.require(where)
     base = Path(out).absolute() if out else record.RECORDS
     chosen = choose(example.discover(root).values(), where, only, heavy)
+    if out:
+        base.mkdir(parents=True, exist_ok=True)  # what cannot be one is found before a run is lost
     if stale:
         # The committed ones decide, also when the new ones go to another folder.
         states = {one.id: record.state(one, where, root) for one in chosen}

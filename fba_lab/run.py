@@ -23,6 +23,7 @@ from fba_lab import device as machine
 from fba_lab.example import Example
 from fba_lab.measure import ARTEFACT_LIMIT
 from fba_lab.process import Output, read_to_end
+from fba_lab.shape import event_misfit
 
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "SYSTEMROOT")
 """What an example may see of our environment; the rest of its environment is set here."""
@@ -31,6 +32,8 @@ OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError")
 GRACE_S = 3.0
 """How long processes that outlive the example may take to end by themselves."""
 
+LOST = "lost"
+"""The event that stands for a file of results that the example has taken away."""
 EVENTS_LIMIT = 32 * 1024 * 1024
 BACKSTOP_S = 30.0
 
@@ -132,11 +135,14 @@ def environment(
 
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        yield {"event": LOST}
+        return
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file.read(EVENTS_LIMIT).splitlines():
-            with contextlib.suppress(ValueError):  # cut short by the end of its process
+        for line in file.read(EVENTS_LIMIT).split("\n"):
+            with contextlib.suppress(ValueError, RecursionError):  # cut short by its process's end
                 event = json.loads(line)
-                if isinstance(event, dict) and "event" in event:
+                if isinstance(event, dict):
                     yield event
 
 
@@ -147,6 +153,8 @@ def _outcome(
     left: bool,
     folders: dict[str, str],
 ) -> Outcome:
+    wrong = next(filter(None, map(_wrong, events)), None)
+    events = [event for event in events if not _wrong(event)]
     ends = {event["event"]: event for event in events if event["event"] in ("end", "exit")}
     last = ends.get("exit", {"signal": signal.SIGKILL, "seconds": 0.0, "peak_bytes": None})
     end = ends.get("end")
@@ -154,8 +162,9 @@ def _outcome(
     names = sorted(last.get("left", [])) or (["unknown"] if left and "exit" in ends else [])
     status, error = _judge(example, last, end, names)
     files, problem = _read_files(reported)
-    problem = problem or _twice(reported)
-    if status == "ok" and problem:
+    problem = wrong or problem or _twice(reported)
+    lost = wrong is not None and "exit" not in ends  # then the end that was judged is a guess
+    if problem and (status == "ok" or lost):
         status, error = "error", problem
     gpu_bytes = end.get("gpu_bytes") if end else None
     return Outcome(
@@ -169,6 +178,14 @@ def _outcome(
         peak_bytes=gpu_bytes or last["peak_bytes"],
         folders=folders,
     )
+
+
+def _wrong(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the error that an event stands for, written by other means than measure, or None."""
+    if event.get("event") == LOST:
+        return _error("LostResult", "the file that LAB_RESULT names is no file any more")
+    found = event_misfit(event)
+    return _error("BadResult", found) if found else None
 
 
 def _judge(
@@ -192,8 +209,12 @@ def _ending(
     if last.get("timeout"):
         return "timeout", _error("TimeLimit", f"still running after its limit of {limit_s:g} s")
     if last.get("signal"):
-        name = signal.Signals(last["signal"]).name
-        return "signal", _error(name, f"killed by signal {last['signal']} ({name})")
+        number = last["signal"]
+        try:
+            name = signal.Signals(number).name
+        except ValueError:  # a real-time signal has a number only
+            return "signal", _error(f"signal {number}", f"killed by signal {number}")
+        return "signal", _error(name, f"killed by signal {number} ({name})")
     if end is None:
         return "exit", _error("SystemExit", f"exit code {last['code']}, without a Python exit")
     error = end["error"]
@@ -221,7 +242,10 @@ def _read_files(events: list[dict[str, Any]]) -> tuple[list[bytes], dict[str, An
     files, problem = [], None
     for event in [event for event in events if event["event"] == "artefact"]:
         path = Path(event["path"])
-        content = path.read_bytes() if path.is_file() else b""
+        try:
+            content = path.read_bytes() if path.is_file() else b""
+        except (OSError, ValueError):  # no right to read it, or a NUL in its name
+            content = b""
         if not content or len(content) > ARTEFACT_LIMIT:
             problem = _error("LostArtefact", f"{path.name} is gone, empty or too large")
         files.append(content[:ARTEFACT_LIMIT])

@@ -88,3 +88,10 @@ def test_which_examples_a_device_runs() -> None:
     assert not device.for_device(("h200",), "h200-x2")
     assert device.for_device(("h200-x2",), "h200-x2")
     assert not device.for_device(("h200-x2",), "h200")
+
+
+def test_no_gpus_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: ["NVIDIA H200"])
+    for name in ("", "h200-x0"):
+        with pytest.raises(device.NoDevice):
+            device.require(name)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,10 @@ from fba_lab.example import ROOT
 
 LAYERS = (
     ("block", "catalogue", "syntax", "locate", "example", "place", "depend"),
-    ("measure", "device", "child", "process", "run", "scrub", "record", "transcript", "recorder"),
+    (
+        *("measure", "device", "child", "process", "run", "scrub", "shape", "files", "record"),
+        *("transcript", "recorder"),
+    ),
 )
 # The meaning of a measurement is part of the key, so the number is read where it is raised.
 EXCEPTIONS = {("depend", "measure")}
@@ -217,3 +221,46 @@ def test_modules_stay_small() -> None:
     for name in (name for layer in LAYERS for name in layer if name != "catalogue"):  # a table
         lines = (ROOT / "fba_lab" / f"{name}.py").read_text(encoding="utf-8").splitlines()
         assert len(lines) <= 270, f"{name}.py has {len(lines)} lines"
+
+
+def test_what_the_system_refuses_is_one_line(two: Repository) -> None:
+    for out in ("/dev/null", "/dev/null/x"):
+        done = lab(two, "record", "--device", "cpu", "--out", out)
+        assert done.returncode == 1 and done.stdout == ""
+        assert done.stderr.startswith(f"fba_lab: {out}: ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+@pytest.mark.parametrize("command", ["check", "--help"])
+def test_lost_stdout(two: Repository, command: str) -> None:
+    line = f"{sys.executable} -m fba_lab {command}"
+    line += f" --root {two.root}" if command == "check" else ""
+    # Without buffering argparse itself leaves out what it cannot write.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    for end, expected in (("> /dev/full", "No space left"), ("| true", "")):
+        shell = f"set -o pipefail; (sleep 0.2; exec {line}) {end}"
+        done = subprocess.run(
+            ["bash", "-c", shell], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1 and expected in done.stderr
+        assert done.stderr.count("\n") == bool(expected)
+
+
+def test_empty_device_and_missing_root_are_wrong_use(two: Repository) -> None:
+    done = lab(two, "record", "--device", "")
+    assert (done.returncode, done.stdout) == (2, "") and "no device ''" in done.stderr
+    command = [sys.executable, "-m", "fba_lab", "check", "--root", "/nonexistent"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "") and "/nonexistent" in done.stderr
+
+
+def test_a_lost_artefact_fails_check(two: Repository) -> None:
+    body = (
+        "import pathlib\npathlib.Path('a.txt').write_text('hi')\nmeasure.artefact('a.txt', 'text')"
+    )
+    two.example("two", body)
+    assert lab(two, "record", "--device", "cpu").returncode == 0
+    assert lab(two, "check").returncode == 0
+    next(two.root.rglob("two.a.*.txt")).unlink()
+    done = lab(two, "check")
+    assert done.returncode == 1 and "cannot be read" in done.stdout

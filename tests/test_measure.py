@@ -153,3 +153,11 @@ def test_data_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("LAB_DATA", str(tmp_path / "elsewhere"))
     with pytest.raises(FileNotFoundError):
         measure.data("sotu")
+
+
+def test_names_and_range_are_checked() -> None:
+    with pytest.raises(ValueError, match="metric: name is 5; give a text"):
+        measure.metric(5, 1, "")  # type: ignore[arg-type]
+    for samples in (10**400, [1e308, 1.7e308, 1.7e308]):
+        with pytest.raises((OverflowError, ValueError)):
+            measure.metric("a", samples, "")

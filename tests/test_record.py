@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ def made(one: Example, device: str = "cpu", **changes: Any) -> Record:
         "error": None,
         "seconds": 1.5,
         "peak_bytes": None,
-        "provenance": {},
+        "provenance": {"device_name": "CPU"},
     }
     return Record(**values | changes)
 
@@ -202,8 +204,99 @@ def test_broken_pending_is_one_line(repo: Repository, entries: object) -> None:
     pend(repo, entries)
     with pytest.raises(BadRecord, match=re.compile("^snippets/records/pending.json: ")) as caught:
         record.pending(repo.root)
-    assert "must have the texts" in str(caught.value)
+    assert ("must have the texts" if isinstance(entries, list) else "no list") in str(caught.value)
 
 
 def test_required_are_the_reference_devices(repo: Repository) -> None:
     assert record.required(repo.example("one", devices=["a100", "h200", "cpu"])) == ["h200", "cpu"]
+
+
+METRIC = {"name": "a", "unit": "", "n": 1, "value": 1, "low": 1, "high": 1}
+FILE = {
+    "file": "one.a.txt",
+    "kind": "text",
+    "bytes": 2,
+    "sha256": hashlib.sha256(b"hi").hexdigest(),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"example": "model-compile/two"}, "example is 'model-compile/two', not"),
+        ({"device": "h200"}, "device is 'h200', not 'cpu'"),
+        ({"provenance": {}}, "field 'provenance.device_name' is missing"),
+        ({"status": "expected-error"}, "field 'error' does not go with status"),
+        ({"key_parts": {"example": []}}, "field 'key_parts.example' is missing or of a wrong type"),
+        ({"metrics": [1]}, "field 'metrics[0]'"),
+        ({"metrics": [METRIC | {"value": "1"}]}, "field 'metrics[0].value'"),
+        ({"metrics": [METRIC | {"value": 10**400}]}, "field 'metrics[0].value'"),
+        ({"metrics": [{"name": "a"}]}, "field 'metrics[0].unit' is missing"),
+        ({"tables": [1]}, "field 'tables[0]'"),
+        ({"tables": [{"name": "t", "columns": ["a"], "rows": [[]]}]}, "table 't' has a row"),
+        ({"artefacts": [1]}, "field 'artefacts[0]'"),
+        ({"artefacts": [FILE | {"file": "../../mkdocs.yml"}]}, "is no file name of this example"),
+        ({"artefacts": [FILE | {"file": "two.a.txt"}]}, "is no file name of this example"),
+        ({"artefacts": [FILE | {"file": "one.json"}]}, "is no file name of this example"),
+        ({"error": {"type": "E", "message": 5, "frames": []}}, "field 'error.message'"),
+    ],
+)
+def test_records_are_checked_to_their_leaves(
+    repo: Repository, changes: dict[str, Any], expected: str
+) -> None:
+    one = repo.example("one")
+    path = write(one)
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes))
+    with pytest.raises(BadRecord, match=re.escape(expected)) as caught:
+        record.load(one, "cpu", repo.root)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["snippets/records/pending.json", None])
+def test_deep_json_and_folders_are_bad_records(repo: Repository, name: str | None) -> None:
+    one = repo.example("one")
+    path = repo.root / name if name else write(one)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[" * 100_000)
+    with pytest.raises(BadRecord):
+        record.state(one, "cpu", repo.root)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(BadRecord, match="cannot be read"):
+        record.load(one, "cpu", repo.root) if name is None else record.pending(repo.root)
+
+
+def test_artefacts_are_verified(repo: Repository) -> None:
+    one = repo.example("one")
+    path = record.write(made(one, artefacts=[FILE]), {"one.a.txt": b"hi"}, one, repo.root)
+    assert record.state(one, "cpu", repo.root).problem is None
+    file = path.with_name("one.a.txt")
+    file.write_bytes(b"ho")
+    assert "is not the file that was recorded" in str(record.state(one, "cpu", repo.root).problem)
+    file.unlink()
+    assert "one.a.txt cannot be read" in str(record.state(one, "cpu", repo.root).problem)
+
+
+def test_writers_at_the_same_time(repo: Repository) -> None:
+    one = repo.example("one")
+    others = [f"other-{n}" for n in range(8)]
+    pend(repo, [ENTRY | {"example": one.id, "device": name} for name in others])
+
+    def end(device: str) -> None:
+        write(one)
+        record.end_pending(one, device, repo.root)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(end, others))
+    assert record.pending(repo.root) == []
+    assert not list(repo.root.rglob("*.part"))
+
+
+def test_a_full_disk_leaves_no_part(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = repo.example("one")
+    path = write(one)
+    before = path.read_bytes()
+    monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        write(one, text="new")
+    assert path.read_bytes() == before and not list(repo.root.rglob("*.part"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -314,3 +315,37 @@ def wait_for(condition: object) -> None:
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signal 40 is a real-time signal of Linux")
+def test_a_signal_without_a_name(repo: Repository) -> None:
+    outcome = run(repo, "import os; os.kill(os.getpid(), 40)")
+    assert (outcome.status, outcome.error["type"]) == ("signal", "signal 40")
+
+
+def test_a_lost_file_of_results(repo: Repository) -> None:
+    outcome = run(
+        repo,
+        """
+        import os
+        os.unlink(os.environ["LAB_RESULT"])
+        os.mkdir(os.environ["LAB_RESULT"])
+        """,
+    )
+    assert (outcome.status, outcome.error["type"]) == ("error", "LostResult")
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ({"event": "metric", "name": "a"}, "metric: field 'unit' is missing"),
+        ({"event": []}, "unknown event []"),
+        ({"event": "artefact", "path": "x", "kind": "exe"}, "artefact: field 'kind'"),
+        ({"event": "end"}, "end: field 'error' is missing"),
+    ],
+)
+def test_raw_events_are_checked(repo: Repository, event: object, message: str) -> None:
+    line = json.dumps(event)
+    outcome = run(repo, f"import os\nopen(os.environ['LAB_RESULT'], 'a').write({line!r} + chr(10))")
+    assert (outcome.status, outcome.error["type"]) == ("error", "BadResult")
+    assert message in outcome.error["message"] and outcome.events == []
