@@ -62,6 +62,13 @@ def key(example: Example, root: Path = ROOT) -> Key:
     Raises:
         BadSource: when a file that it reaches, or snippets/data.json, cannot be read.
     """
+    try:
+        return _key(example, root)
+    except RecursionError:
+        raise BadSource(f"{example.file}:1: reaches code that is nested too deeply") from None
+
+
+def _key(example: Example, root: Path) -> Key:
     parts = {f"data:{name}": _hash(_entry(name, example, root)) for name in example.data}
     parts["example"] = _hash(canonical(_body(example, root)))
     parts["cache"] = _hash(example.cache)
@@ -105,11 +112,13 @@ def _entry(name: str, example: Example, root: Path) -> str:
     try:
         # How to make the files does not count, only what is in them.
         entry = json.loads(path.read_text(encoding="utf-8"))[name]["files"]
-    except FileNotFoundError:
+    except OSError:  # none, or a folder
         raise BadSource(f"{example.file}:1: no {PACKAGE}/data.json to find {name!r} in") from None
     except KeyError:
         raise BadSource(f"{example.file}:1: {PACKAGE}/data.json has no {name!r}; add it") from None
-    except ValueError as error:
+    except TypeError:
+        raise BadSource(f"{PACKAGE}/data.json: is no object of objects with files") from None
+    except (ValueError, RecursionError) as error:
         raise BadSource(f"{PACKAGE}/data.json: not valid JSON: {error}") from None
     return json.dumps(entry, sort_keys=True)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fba_lab import catalogue
+from fba_lab import catalogue, syntax
 
 ROOT = Path(__file__).resolve().parent.parent
 """The repository that the installed package belongs to."""
@@ -82,9 +82,13 @@ def discover(root: Path = ROOT) -> dict[str, Example]:
     """
     root = Path(root).resolve()
     found = [read(path, root) for path in _files(root)]
+    known: dict[str, Example] = {}
+    for one in found:
+        if known.setdefault(one.id, one) is not one:
+            raise BadExample(f"{one.file}:1: {known[one.id].file} has the same id; rename one")
     for block in dict.fromkeys(example.block for example in found):
         _check_main([example for example in found if example.block == block])
-    return {example.id: example for example in sorted(found, key=lambda one: one.id)}
+    return dict(sorted(known.items()))
 
 
 def get(example_id: str, root: Path = ROOT) -> Example:
@@ -148,12 +152,9 @@ def _where(path: Path, root: Path, line: int) -> str:
 
 def _parse(path: Path, root: Path) -> ast.Module:
     try:
-        return ast.parse(path.read_bytes())
-    except SyntaxError as error:
-        where = _where(path, root, error.lineno or 1)
-        raise BadExample(f"{where}: not valid Python: {error.msg}") from None
-    except ValueError as error:  # a NUL byte, or bytes that are not UTF-8
-        raise BadExample(f"{_where(path, root, 1)}: not valid Python: {error}") from None
+        return syntax.parse(path, root)
+    except syntax.BadSource as error:
+        raise BadExample(str(error)) from None
 
 
 def _declaration(tree: ast.Module, path: Path, root: Path) -> ast.Assign:
@@ -189,7 +190,7 @@ def _values(lab: ast.Assign, path: Path, root: Path) -> dict[str, Any]:
 def _literal(keyword: ast.keyword, where: str) -> object:
     try:
         return ast.literal_eval(keyword.value)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError, MemoryError):
         raise BadExample(
             f"{where}: {keyword.arg} in LAB is computed; write a literal, LAB is read, not run"
         ) from None
@@ -200,7 +201,7 @@ def _check_values(values: dict[str, Any], path: Path, where: str) -> None:
         "block": (_is_text, "a block id"),
         "devices": (_is_names, 'a list of devices such as ["cpu", "h200"]'),
         "main": (lambda value: isinstance(value, bool), "True or False"),
-        "limit_s": (_is_seconds, "a number of seconds above 0"),
+        "limit_s": (_is_seconds, "a number of seconds above 0, at most a week"),
         "cache": (lambda value: value in CACHES, '"shared" or "private"'),
         "data": (lambda value: value == [] or _is_names(value), "a list of names"),
         "raises": (_is_raises, 'None or ("module.Type", "a piece of the message")'),
@@ -229,7 +230,7 @@ def _is_names(value: object) -> bool:
 
 
 def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 604_800
 
 
 def _is_raises(value: object) -> bool:
@@ -249,7 +250,10 @@ def _check_body(tree: ast.Module, path: Path, root: Path) -> None:
 
 def is_guard(node: ast.stmt) -> bool:
     """Whether a statement is `if __name__ == "__main__":`."""
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+    match node:
+        case ast.If(test=ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant("__main__")])):
+            return True
+    return False
 
 
 def _check_main(examples: list[Example]) -> None:

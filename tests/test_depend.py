@@ -228,3 +228,14 @@ def test_an_edit_of_polar_express_concerns_those_that_reach_it(tmp_path: Path) -
     }
     assert {name for name in before if before[name] != after[name]} == reaching
     assert 0 < len(reaching) < len(before)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"sotu": 1}', "[" * 100_000, None])
+def test_odd_data_json_is_one_line(repo: Repository, text: str | None) -> None:
+    one = repo.example("one", data=["sotu"])
+    if text is None:
+        (repo.root / "snippets" / "data.json").mkdir()
+    else:
+        repo.write("data.json", text)
+    with pytest.raises(BadSource, match=r"data\.json"):
+        depend.key(one, repo.root)

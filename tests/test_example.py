@@ -92,3 +92,39 @@ def test_exactly_one_main_example(repo: Repository) -> None:
     repo.example("one")
     repo.example("two")
     assert "one.py:1: no example of block 'model-compile' says main=True" in message(repo)
+
+
+def test_two_files_of_one_id(repo: Repository) -> None:
+    repo.example("a_b", main=True)
+    repo.example("a-b")
+    with pytest.raises(BadExample, match="has the same id; rename one"):
+        example.discover(repo.root)
+
+
+@pytest.mark.parametrize("kind", ["folder", "dangling", "loop", "deep"])
+def test_files_that_cannot_be_read(repo: Repository, kind: str) -> None:
+    path = repo.examples / "model_compile" / "x.py"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "deep":
+        path.write_text("-" * 100_000 + "1")
+    else:
+        path.symlink_to(path if kind == "loop" else path.with_name("nowhere"))
+    with pytest.raises(BadExample, match=r"model_compile/x\.py"):
+        example.discover(repo.root)
+
+
+@pytest.mark.parametrize("value", ["{[]: 1}", "-" * 100 + "[]"])
+def test_values_that_are_no_literals(repo: Repository, value: str) -> None:
+    text = repo.source().replace("['cpu']", value)
+    path = repo.examples / "model_compile" / "x.py"
+    path.write_text(text)
+    with pytest.raises(BadExample, match="devices in LAB is computed"):
+        example.read(path, repo.root)
+
+
+def test_limit_is_finite(repo: Repository) -> None:
+    with pytest.raises(BadExample, match="limit_s=inf"):
+        path = repo.examples / "model_compile" / "x.py"
+        path.write_text(repo.source().replace("limit_s=20", "limit_s=1e999"))
+        example.read(path, repo.root)
