@@ -107,7 +107,7 @@ def text_documents(paths: Sequence[Path]) -> list[str]:
         raise UserError("--source text: name at least one file or folder")
     found: list[Path] = []
     for path in paths:
-        if not path.exists():
+        if not os.path.exists(path):  # Path.exists raises on a name that is too long
             raise UserError(f"{path}: no such file or folder; check the path")
         inside = (p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES and p.is_file())
         found += sorted(inside) if path.is_dir() else [path]
@@ -156,7 +156,16 @@ def encode(texts: Iterable[str], total: int | None, title: str) -> Iterator[np.n
 
     encoding = gpt2_encoding()
     for text in tqdm(texts, total=total, desc=title, unit=" documents"):
-        yield np.array([BOS, *encoding.encode_ordinary(text)], dtype=np.uint16)
+        try:
+            tokens = encoding.encode_ordinary(text)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of Rust; it has no name to import
+                raise
+            raise UserError(
+                f"the document that begins {text[:40]!r} ({len(text):,} characters) is too much "
+                "for the tokenizer; break up its longest run of spaces or letters"
+            ) from None
+        yield np.array([BOS, *tokens], dtype=np.uint16)
 
 
 def cut_to_shards(documents: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
@@ -224,7 +233,10 @@ def prepare(
             write_shard(path, shard)
             written.append((path, len(shard)))
     for old in set(out.glob(f"{source}_*_*.bin")) - {path for path, _ in written}:
-        old.unlink()
+        try:
+            old.unlink()
+        except OSError as error:
+            raise UserError(f"{old}: can't be removed ({error.strerror}); remove it") from None
     return written
 
 
@@ -277,7 +289,21 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code: 0 done, 2 wrong use or unreadable input."""
+    """Runs the command line; returns the exit code: 0 done, 1 stdout is lost, 2 wrong use."""
+    try:
+        try:
+            return command(argv)
+        finally:
+            print(end="", flush=True)  # a full disk, or a reader that left, is still ours here
+    except OSError as error:  # all others are a UserError by now
+        drop_output()
+        if not isinstance(error, BrokenPipeError):
+            print(f"prepare_data.py: stdout: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def command(argv: Sequence[str] | None) -> int:
+    """main(), where stdout takes what is written to it."""
     arguments = parse_arguments(argv)
     # A polite kill then takes the same way out as Ctrl-C, and the half-written file goes with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -293,6 +319,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("prepare_data.py: interrupted; no half-written shard was left", file=sys.stderr)
         return 130
     return 0
+
+
+def drop_output() -> None:
+    """Sends what stdout still holds nowhere, or Python fails on it once more as it ends."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -1258,8 +1258,11 @@ class RunLog:
     def line(self, text: str) -> None:
         """Writes one line now."""
         print(text, flush=True)
-        if self.file:
-            print(text, file=self.file, flush=True)
+        try:
+            if self.file:
+                print(text, file=self.file, flush=True)
+        except OSError as error:
+            raise UserError(f"--out: can't be written ({error.strerror}); free space") from None
 
     def start_clock(self) -> None:
         """What is queued from here on is timed."""
@@ -1359,6 +1362,8 @@ def make_config(arguments: argparse.Namespace) -> Config:
     config = dataclasses.replace(PRESETS[arguments.preset], **changes)
     if arguments.profile and min(config.steps, arguments.stop or config.steps) < PROFILE_STEPS:
         raise UserError(f"--profile: needs a run of at least {PROFILE_STEPS} steps")
+    if not -(2**63) <= arguments.seed < 2**64:
+        raise UserError(f"--seed {arguments.seed}: must fit 64 bits; choose a smaller one")
     return config
 
 
@@ -1382,13 +1387,18 @@ def pick_device(arguments: argparse.Namespace) -> torch.device:
 
 
 def prepare_outputs(arguments: argparse.Namespace) -> None:
-    """Makes the folders that results go to. Raises UserError naming the one that can't be made."""
+    """Makes the folders and the file of the results. Raises UserError naming what can't be."""
     for folder in (arguments.profile, arguments.out.parent if arguments.out else None):
         try:
             if folder:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"{folder}: can't be made ({error.strerror}); choose another") from None
+    try:
+        if arguments.out:
+            arguments.out.open("a").close()
+    except OSError as error:
+        raise UserError(f"{arguments.out}: can't be written ({error.strerror})") from None
 
 
 def describe(config: Config, model: nn.Module, device: torch.device) -> list[str]:

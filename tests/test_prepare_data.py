@@ -292,3 +292,27 @@ def test_interrupted_in_the_middle_of_writing(tmp_path):
     assert done.stdout == "interrupted\n", done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["s_train_000000.bin"]
     assert (tmp_path / "s_train_000000.bin").read_text() == "old"
+
+
+def test_text_that_the_tokenizer_cannot_take(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("x" + " " * 1_000_000 + "y")
+    code, _, err = run("--source", "text", tmp_path, "--out", tmp_path / "out")
+    assert code == 2 and "too much for the tokenizer" in last_line(err)
+    assert "Traceback" not in err
+
+
+def test_paths_that_the_system_refuses(texts, tmp_path):
+    code, _, err = run("--source", "text", "x" * 5000, "--out", tmp_path)
+    assert code == 2 and "no such file or folder" in last_line(err)
+    (tmp_path / "text_train_000009.bin").mkdir()
+    code, _, err = run("--source", "text", texts, "--out", tmp_path)
+    assert code == 2 and "text_train_000009.bin: can't be removed" in last_line(err)
+
+
+def test_a_reader_of_stdout_that_left(texts, tmp_path):
+    line = f"{sys.executable} {prepare_data.__file__} --source text {texts} --out {tmp_path}"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line} | true"], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "Broken" not in done.stderr

@@ -883,6 +883,7 @@ def test_options_are_frozen_and_explained(capsys):
         (["--steps", "0"], "--steps 0: at least 1 is needed"),
         (["--stop", "-3"], "--stop -3: at least 1 is needed"),
         (["--profile", "p", "--steps", "6"], "--profile: needs a run of at least 7 steps"),
+        (["--seed", "9" * 23], "must fit 64 bits; choose a smaller one"),
         (["--data", "nowhere"], "nowhere: no such folder of shards; python snippets/prepare"),
         (["--data", "."], ".: holds no *_train_*.bin shard; python snippets/prepare_data.py"),
     ],
@@ -924,6 +925,9 @@ def test_a_folder_that_cannot_be_made(shards, tmp_path, capsys, monkeypatch):
     arguments = ["--preset", "small", "--data", str(shards), "--out", str(tmp_path / "file" / "x")]
     assert train_gpt.main(arguments) == 2
     assert "can't be made" in capsys.readouterr().err
+    for out in (str(tmp_path), "/dev/full"):  # a folder, and a file that takes nothing
+        assert train_gpt.main([*arguments[:-1], out]) == 2
+        assert "can't be written" in capsys.readouterr().err
 
 
 def test_main_trains_logs_and_profiles(eager, shards, tmp_path, monkeypatch, capsys):
