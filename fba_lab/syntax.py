@@ -120,6 +120,7 @@ def is_text(node: ast.stmt) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
+@functools.lru_cache(maxsize=4096)  # by node: one tree of the trainer serves every example
 def references(node: ast.AST) -> tuple[set[Chain], list[ast.Import | ast.ImportFrom]]:
     """Return the names from outside that a piece of code uses, and the imports inside it.
 
