@@ -209,8 +209,7 @@ class _Reach:
     def _add(self, module: Module, name: str, statements: list[ast.stmt]) -> None:
         if (module.name, name) in self.seen:
             return
-        dumps = ",".join(map(_dump, statements))
-        self.seen[module.name, name] = f"[{dumps}]" if statements else ""
+        self.seen[module.name, name] = canonical(statements) if statements else ""
         for statement in statements:
             self.follow(statement, module)
 
@@ -226,11 +225,6 @@ class _Reach:
                         self._find(".".join(target)) or self._find(target[0])
                 return module
         return None
-
-
-@functools.lru_cache(maxsize=4096)  # by node: one tree of the trainer serves every example
-def _dump(statement: ast.stmt) -> str:
-    return canonical(statement)
 
 
 @functools.lru_cache(maxsize=256)

@@ -69,11 +69,20 @@ def canonical(node: object) -> str:
     if isinstance(node, ast.JoinedStr):
         return f"JoinedStr[{','.join(_joined(node.values))}]"
     if isinstance(node, ast.AST):
-        fields = (f"{name}={canonical(value)}" for name, value in _fields(node))
-        return f"{type(node).__name__}({','.join(fields)})"
+        return _statement(node) if isinstance(node, ast.stmt) else _node(node)
     if isinstance(node, list):
         return f"[{','.join(canonical(item) for item in node)}]"
     return ascii(node)
+
+
+@functools.lru_cache(maxsize=16_384)  # one tree of the trainer serves all examples
+def _statement(node: ast.stmt) -> str:
+    return _node(node)
+
+
+def _node(node: ast.AST) -> str:
+    fields = (f"{name}={canonical(value)}" for name, value in _fields(node))
+    return f"{type(node).__name__}({','.join(fields)})"
 
 
 def _constant(value: object) -> str:
