@@ -173,18 +173,10 @@ def _source(example: examples.Example, open: bool) -> str:
 
 
 def _shown(example: examples.Example, device: str | None) -> list[Shown]:
-    """Return the results to show, after noting what is wrong with those that are required."""
+    """Return the results to show; none in mode `off`."""
     if build.current.mode == "off":
         return []
-    found = results.all_of(example, build.current)
-    if device is not None:
-        names = [one.device for one in found]
-        if device not in names:
-            raise LabProblem(f"{example.id} has no device '{device}'" + nearest(device, names))
-        found = [one for one in found if one.device == device]
-    for one in found:
-        results.answer_for(one, build.current)
-    return found
+    return results.chosen(example, device, build.current)
 
 
 @call

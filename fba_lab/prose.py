@@ -118,16 +118,8 @@ def inert(text: str) -> str:
 
 
 def _results(site: build.Build, example_id: str, device: str | None) -> list[results.Shown]:
-    """Return the results that a macro speaks of; reports those that are not to be relied on."""
-    example = results.example(example_id, site)
-    found = results.all_of(example, site)
-    if device is not None:
-        names = [one.device for one in found]
-        if device not in names:
-            raise LabProblem(f"{example_id} has no device '{device}'" + nearest(device, names))
-        found = [one for one in found if one.device == device]
-    for one in found:
-        results.answer_for(one, site)
+    """Return the results that a macro speaks of and that are there."""
+    found = results.chosen(results.example(example_id, site), device, site)
     return [one for one in found if one.result is not None]
 
 

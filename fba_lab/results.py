@@ -122,6 +122,23 @@ def all_of(example: Example, site: build.Build) -> list[Shown]:
     return [one(example, device, site) for device in [*required, *sorted(extra)]]
 
 
+def chosen(example: Example, device: str | None, site: build.Build) -> list[Shown]:
+    """Return the results that a page speaks of, after noting what is wrong with the required ones.
+
+    Raises:
+        LabProblem: when the example has no such device; names the nearest.
+    """
+    found = all_of(example, site)
+    if device is not None:
+        names = [one.device for one in found]
+        if device not in names:
+            raise LabProblem(f"{example.id} has no device '{device}'" + nearest(device, names))
+        found = [one for one in found if one.device == device]
+    for shown in found:
+        answer_for(shown, site)
+    return found
+
+
 def example(example_id: str, site: build.Build) -> Example:
     """Return an example, or raise with the nearest ids."""
     if not site.examples:
