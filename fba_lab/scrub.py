@@ -23,6 +23,10 @@ TEXT_LIMIT = 64 * 1024
 _NOBODY = {"root", "user", "lab", "ubuntu", "runner", "admin", "nobody", "localhost", "main"}
 _FILE_LINE = re.compile(r'File "(snippets/[\w/]+\.py)", line (\d+)')
 _COLON_LINE = re.compile(r"(?<![\w/.])(snippets/[\w/]+\.py):(\d+)")
+# Who logged it stays; date, time and process id differ from run to run. Kineto's probes hold nothing else.
+_LOG_STAMP = re.compile(r"^([VDIWEF])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=\S+:\d+\])", re.MULTILINE)
+_PROBE = re.compile(r"^USDT:\d{4}-.*\n?", re.MULTILINE)
+_TRACE_HOST = re.compile(r'("host_name": )"[^"]*"')  # however short or common the name
 _TOKEN = re.compile(r"⟦(file|colon) ([\w.<>]+) (\d+)\+(\d+)⟧")
 
 
@@ -69,6 +73,8 @@ def scrub(text: str, paths: Mapping[str, str] | None = None, root: Path = ROOT) 
     text = re.sub(r"/(?:home|Users)/[^/\s\"':]+", "$HOME", text)
     for name, shown in _names():
         text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", shown, text)
+    text = _LOG_STAMP.sub(r"\1 ", _PROBE.sub("", text))
+    text = _TRACE_HOST.sub(r'\1"$HOST"', text)
     text = _FILE_LINE.sub(lambda match: _token("file", match, root), text)
     return _COLON_LINE.sub(lambda match: _token("colon", match, root), text)
 

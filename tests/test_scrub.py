@@ -97,3 +97,19 @@ def test_cut_of_one_long_line_and_of_wide_letters() -> None:
     for text in ("x" * 10**6, "é" * 10**6, "🙂" * 10**5):
         shown = cut(text)
         assert len(shown.encode()) <= TEXT_LIMIT and "�" not in shown
+
+
+def test_what_differs_in_every_log_line_goes(repo: Repository) -> None:
+    text = (
+        "W1201 02:32:58.944000 32344 torch/_dynamo/convert_frame.py:1994] [0/8] limit\n"
+        "USDT:2026-12-01 02:35:03 32595:32595 SyncActivityProfilerHandler.cpp:52] profiler_start\n"
+        "step 1201 02:32:58 USDT: kept\n"
+    )
+    assert scrub(text, {}, repo.root) == (
+        "W torch/_dynamo/convert_frame.py:1994] [0/8] limit\nstep 1201 02:32:58 USDT: kept\n"
+    )
+
+
+def test_the_host_in_a_trace_goes_even_when_its_name_is_short(repo: Repository) -> None:
+    text = '{"host_name": "vm", "name": "vm"}'
+    assert scrub(text, {}, repo.root) == '{"host_name": "$HOST", "name": "vm"}'
