@@ -1,4 +1,4 @@
-"""The commands: `python -m fba_lab check | record | report`."""
+"""The commands: `python -m fba_lab check | record | wording | report`."""
 
 from __future__ import annotations
 
@@ -76,10 +76,13 @@ def parser() -> argparse.ArgumentParser:
     rec.add_argument("--out", type=Path, metavar="DIR", help="instead of snippets/records")
     rec.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="at a time; default 1")
     rec.set_defaults(run=run_record)
+    words = commands.add_parser("wording", help="numbers and comparisons typed into pages")
+    words.add_argument("files", nargs="*", type=Path, metavar="FILE", help="all pages without one")
+    words.set_defaults(run=run_wording)
     report = commands.add_parser("report", help="every recorded number with where it is from")
     report.add_argument("--json", action="store_true", help="print JSON")
     report.set_defaults(run=run_report)
-    for command in (check, rec, report):
+    for command in (check, rec, words, report):
         command.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     return top
 
@@ -159,6 +162,15 @@ def run_report(options: argparse.Namespace) -> int:
         cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
         _print_aligned(cells)
     return 0
+
+
+def run_wording(options: argparse.Namespace) -> int:
+    """Print what pages say without having looked it up; 1 when there is any."""
+    from fba_lab import wording  # checks pages, and is nothing that a recording loads
+
+    findings = wording.report(options.files or wording.pages(options.root))
+    print("\n".join(findings))
+    return int(bool(findings[:-1]))
 
 
 def report(root: Path = ROOT) -> list[dict[str, Any]]:
