@@ -52,6 +52,7 @@ def test_options_are_a_contract() -> None:
         "check": ["--json", "--release"],
         "record": ["--device", "--heavy", "--jobs", "--only", "--out", "--stale"],
         "report": ["--json"],
+        "wording": [],
     }
 
 
