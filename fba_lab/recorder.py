@@ -6,6 +6,7 @@ import datetime
 import fnmatch
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fba_lab import catalogue, depend, device, example, record, transcript
+from fba_lab import catalogue, depend, device, example, record, resume, transcript
 from fba_lab.example import ROOT, Example
 from fba_lab.run import run_example
 
@@ -205,7 +206,12 @@ def _one(
     key = depend.key(item, root)  # before the run: an edit during it must show as stale
     data = Path(os.environ.get("LAB_DATA") or Path(root) / "data").absolute()
     start = time.monotonic()
-    outcome = run_example(item, where, cache_dir=cache, data_dir=data, stop=stop)
+    keep = Path(root) / resume.FOLDER / where / key.hash[:16] if item.heavy else None
+    if keep:
+        keep.mkdir(parents=True, exist_ok=True)
+    outcome = run_example(item, where, cache_dir=cache, data_dir=data, keep_dir=keep, stop=stop)
+    if keep and outcome.status in ("ok", "expected-error"):
+        shutil.rmtree(keep)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     date = now.replace("+00:00", "Z")
     made, files = transcript.make(item, where, outcome, key, provenance | {"date": date})

@@ -68,6 +68,7 @@ def run_example(
     *,
     cache_dir: Path | None = None,
     data_dir: Path | None = None,
+    keep_dir: Path | None = None,
     grace_s: float = GRACE_S,
     stop: threading.Event | None = None,
 ) -> Outcome:
@@ -78,6 +79,7 @@ def run_example(
         device: "cpu", or the slug of a GPU of this machine.
         cache_dir: compile caches, for an example that shares them; empty ones when None.
         data_dir: the folder of data sets; <root>/data when None.
+        keep_dir: where fba_lab.resume keeps finished parts; nowhere when None.
         grace_s: how long left processes may take to end.
         stop: ends the run early.
 
@@ -92,6 +94,7 @@ def run_example(
         work.mkdir()
         result.touch()
         env = environment(example, device, work=work, cache=cache, data=data, result=result)
+        env |= {"LAB_KEEP": str(keep_dir)} if keep_dir else {}
         command = [sys.executable, "-m", "fba_lab.child", str(example.path)]
         command += [str(example.limit_s), str(grace_s)]
         output = Output()

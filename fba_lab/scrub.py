@@ -23,7 +23,7 @@ TEXT_LIMIT = 64 * 1024
 _NOBODY = {"root", "user", "lab", "ubuntu", "runner", "admin", "nobody", "localhost", "main"}
 _FILE_LINE = re.compile(r'File "(snippets/[\w/]+\.py)", line (\d+)')
 _COLON_LINE = re.compile(r"(?<![\w/.])(snippets/[\w/]+\.py):(\d+)")
-# Who logged it stays; date, time and process id differ from run to run. Kineto's probes hold nothing else.
+# Who logged it stays; date, time and process id differ each time. Kineto's probes hold no more.
 _LOG_STAMP = re.compile(r"^([VDIWEF])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=\S+:\d+\])", re.MULTILINE)
 _PROBE = re.compile(r"^USDT:\d{4}-.*\n?", re.MULTILINE)
 _TRACE_HOST = re.compile(r'("host_name": )"[^"]*"')  # however short or common the name
