@@ -1,4 +1,4 @@
-"""Parts of a heavy example that outlive a run which was cut off, so that the next one goes on there."""
+"""Parts of a heavy example that outlive a run which was cut off; the next one goes on there."""
 
 from __future__ import annotations
 

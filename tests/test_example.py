@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 from conftest import Repository
 
 from fba_lab import example
-from fba_lab.example import BadExample, UnknownExample
+from fba_lab.example import ROOT, BadExample, UnknownExample, discover
 
 
 def message(repo: Repository) -> str:
@@ -128,3 +130,9 @@ def test_limit_is_finite(repo: Repository) -> None:
         path = repo.examples / "model_compile" / "x.py"
         path.write_text(repo.source().replace("limit_s=20", "limit_s=1e999"))
         example.read(path, repo.root)
+
+
+def test_no_example_hides_a_module_of_the_standard_library() -> None:
+    """`python FILE` puts the example's folder first: a profile.py there breaks torch's import."""
+    names = {one.path.stem for one in discover(ROOT).values()}
+    assert names and not names & sys.stdlib_module_names
