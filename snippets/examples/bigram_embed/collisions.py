@@ -13,7 +13,7 @@ from snippets import train_gpt
 
 LAB = dict(
     block="bigram-embed",
-    devices=["cpu", "h200"],
+    devices=["cpu"],
     main=True,
     limit_s=120,
     cache="shared",

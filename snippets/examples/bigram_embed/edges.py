@@ -14,7 +14,7 @@ from snippets import train_gpt
 
 LAB = dict(
     block="bigram-embed",
-    devices=["cpu", "h200"],
+    devices=["cpu"],
     main=False,
     limit_s=120,
     cache="shared",

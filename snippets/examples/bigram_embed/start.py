@@ -11,7 +11,7 @@ from snippets import train_gpt
 
 LAB = dict(
     block="bigram-embed",
-    devices=["cpu", "h200"],
+    devices=["cpu"],
     main=False,
     limit_s=300,
     cache="shared",

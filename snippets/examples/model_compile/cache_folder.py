@@ -36,7 +36,7 @@ PHASES = {  # by what Dynamo calls its own timers
     "guards": "build_guards",
     "backend": "OutputGraph.call_user_compiler",
 }
-PAIRS = 3
+PAIRS = 2
 
 
 def compile_once() -> None:

@@ -16,7 +16,7 @@ from snippets import train_gpt
 
 LAB = dict(
     block="model-compile",
-    devices=["cpu", "h200"],
+    devices=["cpu"],
     main=False,
     limit_s=240,
     cache="shared",

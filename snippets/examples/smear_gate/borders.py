@@ -12,7 +12,7 @@ from snippets import train_gpt
 
 LAB = dict(
     block="smear-gate",
-    devices=["cpu", "h200"],
+    devices=["cpu"],
     main=False,
     limit_s=120,
     cache="shared",
