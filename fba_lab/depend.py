@@ -69,15 +69,20 @@ def key(example: Example, root: Path = ROOT) -> Key:
 
 
 def _key(example: Example, root: Path) -> Key:
-    parts = {f"data:{name}": _hash(_entry(name, example, root)) for name in example.data}
-    parts["example"] = _hash(canonical(_body(example, root)))
-    parts["cache"] = _hash(example.cache)
-    parts["raises"] = _hash(json.dumps(example.raises))
-    parts["measure"] = _hash(str(MEASURE_VERSION))
-    for name, statements in _reached(example, root).items():
-        parts[name] = _hash(statements)
+    texts = {f"data:{name}": _entry(name, example, root) for name in example.data}
+    texts["example"] = canonical(_body(example, root))
+    texts["cache"] = example.cache
+    texts["raises"] = json.dumps(example.raises)
+    texts["measure"] = str(MEASURE_VERSION)
+    return seal(texts | _reached(example, root))
+
+
+def seal(texts: dict[str, str]) -> Key:
+    """Return the key over these texts, each under the name of what it stands for."""
+    sums = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    parts = {name: sums[name][:16] for name in sorted(sums)}  # tell parts apart; the key keeps 64
     total = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    return Key(total, dict(sorted(parts.items())))
+    return Key(total, parts)
 
 
 def reaches(example: Example, root: Path = ROOT) -> set[str]:
@@ -96,11 +101,6 @@ def changes(old: dict[str, str], new: dict[str, str]) -> list[str]:
         elif old[name] != new[name]:
             phrases.append(f"{name} changed")
     return phrases
-
-
-def _hash(text: str) -> str:
-    # 16 digits tell parts apart; the key itself keeps all 64.
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _body(example: Example, root: Path) -> list[ast.stmt]:
@@ -126,22 +126,20 @@ def _entry(name: str, example: Example, root: Path) -> str:
 def _reached(example: Example, root: Path) -> dict[str, str]:
     root = Path(root).resolve()
     here = ".".join(example.path.relative_to(root).with_suffix("").parts)
-    reach = _Reach(root, here)
+    reach = Reach(root, here)
+    module = Module(here, imports=index(example.path, here, root).imports)
     for statement in _body(example, root):
-        reach.follow(statement, Module(here, imports=_imports(example.path, here, root)))
+        reach.follow(statement, module)
     return reach.parts()
 
 
-def _imports(path: Path, here: str, root: Path) -> dict[str, list[Chain]]:
-    return _index(path, here, path.stat().st_mtime_ns, root).imports
-
-
-class _Reach:
+class Reach:
     """Walks from one piece of code to every definition that it reaches."""
 
     def __init__(self, root: Path, here: str) -> None:
+        """Reach nothing yet; `here` is the example, whose own code is hashed whole."""
         self.root = root
-        self.here = here  # the example, whose own code is hashed whole
+        self.here = here
         self.seen: dict[tuple[str, str], str] = {}
 
     def parts(self) -> dict[str, str]:
@@ -218,13 +216,18 @@ class _Reach:
         base = self.root.joinpath(*dotted.split("."))
         for path in (base.with_suffix(".py"), base / "__init__.py"):
             if dotted.split(".")[0] == PACKAGE and path.is_file():
-                module = _index(path, dotted, path.stat().st_mtime_ns, self.root)
+                module = index(path, dotted, self.root)
                 if (dotted, WHOLE) not in self.seen:
                     self._add(module, WHOLE, module.always)
                     for target in itertools.chain(*module.imports.values()):
                         self._find(".".join(target)) or self._find(target[0])
                 return module
         return None
+
+
+def index(path: Path, dotted: str, root: Path) -> Module:
+    """Return the top level of a file that is imported by this dotted name."""
+    return _index(path, dotted, path.stat().st_mtime_ns, root)
 
 
 @functools.lru_cache(maxsize=256)
@@ -239,15 +242,11 @@ def _index(path: Path, dotted: str, mtime_ns: int, root: Path) -> Module:
         names = bound(node)
         for name in names | _shared(node):
             module.definitions.setdefault(name, []).append(node)
-        if not names or not isinstance(node, _PLAIN):
-            _keep(node, module)
+        star = isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        loose = not names or not isinstance(node, _PLAIN)
+        if loose and (star or not isinstance(node, Import)):
+            module.always.append(node)
     return module
-
-
-def _keep(node: ast.stmt, module: Module) -> None:
-    star = isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-    if star or not isinstance(node, Import):
-        module.always.append(node)
 
 
 def _shared(node: ast.stmt) -> set[str]:

@@ -160,7 +160,14 @@ def load(example: Example, device: str, root: Path = ROOT, base: Path = RECORDS)
     return found
 
 
-def state(example: Example, device: str, root: Path = ROOT, *, local: bool = False) -> State:
+def state(
+    example: Example,
+    device: str,
+    root: Path = ROOT,
+    *,
+    local: bool = False,
+    today: depend.Key | None = None,
+) -> State:
     """Return whether the record of an example on a device holds, and why not.
 
     Args:
@@ -168,8 +175,9 @@ def state(example: Example, device: str, root: Path = ROOT, *, local: bool = Fal
         device: where.
         root: the repository.
         local: let a result under .lab/ stand in where the committed one is not fresh.
+        today: the key that it would be made under now, where that isn't an example's.
     """
-    today = depend.key(example, root)
+    today = today or depend.key(example, root)
     committed = _state(example, device, root, RECORDS, today)
     if not local or committed.status == "fresh":
         return committed
