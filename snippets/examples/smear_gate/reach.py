@@ -24,6 +24,7 @@ LAB = dict(
     heavy=False,
 )
 RULES = train_gpt.PARAMETER_TABLE
+STEPS = 24
 RATES = {"table": RULES["smear_scalar"].lr_scale, "raised": RULES["attention_scalars"].lr_scale}
 
 
@@ -52,7 +53,7 @@ def trained(config: train_gpt.Config, device: torch.device, rate: float) -> list
 def main() -> None:
     device = torch.device(measure.device())
     tiny, speedrun = (train_gpt.PRESETS[name] for name in ("tiny", "speedrun"))
-    tiny = dataclasses.replace(tiny, val_every=0)
+    tiny = dataclasses.replace(tiny, steps=STEPS)
     labels = dict(x_label="step", y_label="smear_scalar")
     rows = []
     for name, rate in RATES.items():
