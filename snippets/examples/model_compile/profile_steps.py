@@ -33,6 +33,11 @@ KINDS = {
     "copy or fill": r"Mem(cpy|set)|copy|fill|zero",
 }
 COMPILING = re.compile("entire_frame_compile|compile_inner|entire_backward_compile")
+AT_EVERY_CALL = (  # what Python does around each compiled function
+    "TorchDynamo Cache Lookup",
+    "Pregraph bytecode",
+    "AOTDispatcher Runtime Wrapper Prologue",
+)
 CELLS = 300  # of the timeline; each shows what took most of it
 TOP = 20
 
@@ -108,12 +113,16 @@ def main() -> None:
     measure.metric("step_ms", [step["dur"] / 1e3 for step in steps], "ms")
     measure.metric("compile_spans", sum(bool(COMPILING.search(e["name"])) for e in events), "spans")
 
-    regions = defaultdict(list)
+    regions, python = defaultdict(list), defaultdict(list)
     for event in events:
+        ms = event["dur"] / 1e3 / len(steps)
         if event["name"].startswith("Torch-Compiled Region"):
-            regions[event["name"]].append(event["dur"] / 1e3 / len(steps))
-    rows = [[name, len(ms) / len(steps), sum(ms)] for name, ms in sorted(regions.items())]
-    measure.table("regions", ["span", "calls a step", "ms a step"], rows)
+            regions[event["name"]].append(ms)
+        elif event["name"] in AT_EVERY_CALL:
+            python[event["name"]].append(ms)
+    for name, spans in (("regions", regions), ("at_every_call", python)):
+        rows = [[one, len(ms) / len(steps), sum(ms)] for one, ms in sorted(spans.items())]
+        measure.table(name, ["span", "calls a step", "ms a step"], rows)
 
     # A CPU's compiled kernels leave no spans of their own, so there the operators stand for them.
     kernels = [
