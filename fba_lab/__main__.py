@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fba_lab import device, example, record, recorder
+from fba_lab import device, example, record, recorder, suite
 from fba_lab.example import ROOT, Example
 
 RECORDS_LIMIT = 12 * 1024 * 1024
@@ -107,23 +107,31 @@ def check(root: Path = ROOT) -> list[dict[str, Any]]:
         asked = record.required(one)
         for where in [*asked, *_extra(one, asked, root)]:
             state = record.state(one, where, root)
-            row = {"example": one.id, "block": one.block, "device": where}
-            row |= {"status": state.status, "reasons": state.reasons, "pending": state.pending}
-            rows.append(row | {"problem": state.problem, "required": where in asked})
+            rows.append(_row(one, where, state, where in asked))
+    rest = suite.example(root)
+    for where in [suite.DEVICE, *_extra(rest, [suite.DEVICE], root)]:
+        if state := suite.state(where, root):
+            rows.append(_row(rest, where, state, where == suite.DEVICE))
     return rows
+
+
+def _row(one: Example, where: str, state: record.State, required: bool) -> dict[str, Any]:
+    row = {"example": one.id, "block": one.block, "device": where, "status": state.status}
+    row |= {"reasons": state.reasons, "pending": state.pending, "problem": state.problem}
+    return row | {"required": required}
 
 
 def strays(root: Path = ROOT) -> list[str]:
     """Return one line for each thing among the records that should not be there."""
     base = Path(root) / record.RECORDS
-    examples = example.discover(root)
+    known = {*example.discover(root), *([suite.ID] if suite.tests(root) else [])}
     lines = []
     for file in sorted(base.glob("*/*/*.json")):
         name = f"{file.parent.name}/{file.stem}"
-        if name not in examples and "." not in file.stem:
+        if name not in known and "." not in file.stem:
             lines.append(f"{file.relative_to(root).as_posix()}: no such example; delete it")
     for entry in record.pending(root):
-        if entry["example"] not in examples:
+        if entry["example"] not in known:
             where = (record.RECORDS / "pending.json").as_posix()
             lines.append(f"{where}: no example is called {entry['example']!r}; take it out")
     size = sum(file.stat().st_size for file in base.rglob("*") if file.is_file())

@@ -34,6 +34,7 @@ from fba_lab import (
     recorder,
     render,
     results,
+    suite,
 )
 
 log = get_plugin_logger("fba_lab")
@@ -217,7 +218,18 @@ def on_post_build(config: MkDocsConfig) -> None:
                 results.answer_for(one, site)
         except ValueError as error:  # a record that cannot be read
             site.report(str(error))
+    _answer_for_suite(site)
     _log(site)
+
+
+def _answer_for_suite(site: build.Build) -> None:
+    """Report the record of the tests that need a GPU, where it is promised and does not hold."""
+    site.enter_page(suite.TESTS, "")
+    try:
+        if site.mode != "off" and (found := suite.problem(site.root)):
+            site.report(found, "on such a GPU, type: pytest -m gpu --record", line=1)
+    except ValueError as error:
+        site.report(str(error), line=1)
 
 
 def _log(site: build.Build) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fba_lab import suite
 from fba_lab.example import Example, read
 
 TRAINER = '''\
@@ -70,6 +71,16 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 '''
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "with -m gpu: record how the tests ended, for `python -m fba_lab check`"
+    parser.addoption("--record", action="store_true", help=words)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record"):
+        config.pluginmanager.register(suite.Plugin())
 
 
 class Repository:

@@ -18,7 +18,7 @@ LAYERS = (
     ("block", "catalogue", "syntax", "locate", "example", "place", "depend"),
     (
         *("measure", "device", "child", "process", "run", "scrub", "shape", "files", "record"),
-        *("transcript", "recorder"),
+        *("transcript", "recorder", "suite"),
     ),
 )
 # The meaning of a measurement is part of the key, so the number is read where it is raised.
