@@ -11,7 +11,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -31,10 +31,24 @@ LOG_RANGE = 30
 LINES = 5
 # Stand-ins that matplotlib can parse and that occur nowhere else, and what replaces them.
 STANDIN = {f"#0a0b{i:02x}": f"var(--lab-line-{i})" for i in range(1, LINES + 1)}
-STANDIN |= {"#0a0c01": "var(--lab-ink)", "#0a0c02": "var(--lab-grid)"}
-INK, GRID = "#0a0c01", "#0a0c02"
+INK, GRID, PAPER = "#0a0c01", "#0a0c02", "#0a0c03"
+STANDIN |= {INK: "var(--lab-ink)", GRID: "var(--lab-grid)", PAPER: "var(--md-default-bg-color)"}
 DASHES = ("-", "--", ":", "-.", (0, (1, 1)))  # a second sign beside the colour
 MARKS = ("o", "s", "^", "D", "v")
+STYLE = {
+    "svg.fonttype": "none",  # text stays text: it can be searched, scaled and read out
+    "svg.hashsalt": "fba-lab",  # the same ids each time
+    "text.parse_math": False,  # a name with two dollar signs is a name
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GRID,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": False,
+}
 
 Series = Mapping[str, Any]
 
@@ -48,22 +62,27 @@ def figure(series: Sequence[Series], *, title: str, caption: str, root: Path) ->
         caption: HTML-free text under it; empty for none.
         root: where the cache lies.
     """
-    svg = _cached(series, title, root)
+    spec = [CHART_VERSION, [dict(one) for one in series]]
+    svg = cached(spec, lambda: _draw(series), title, describe(series), root)
+    return framed(svg, numbers(series, f"The numbers of: {title}"), title=title, caption=caption)
+
+
+def framed(svg: str, table: str, *, title: str, caption: str, class_: str = "lab-chart") -> str:
+    """Return the figure of a drawing: it may scroll sideways, its numbers fold out underneath."""
     scroll = render.region("div", svg, title, class_="lab-chart__scroll")
     caption_html = render.tag("figcaption", escape(caption)) if caption else ""
-    table = numbers(series, f"The numbers of: {title}")
-    return render.tag("figure", scroll, caption_html, table, class_="lab-chart")
+    summary = render.tag("summary", "The numbers of this chart")
+    below = render.tag("details", summary, table, class_="lab-numbers", data_search_exclude=True)
+    return render.tag("figure", scroll, caption_html, below, class_=class_)
 
 
 def numbers(series: Sequence[Series], label: str) -> str:
-    """Return what was drawn as a table in a closed `details` block."""
+    """Return what was drawn as a table."""
     xs = list(dict.fromkeys(x for one in series for x in one["x"]))
     columns = [series[0]["x_label"], *(f"{one['name']} ({one['y_label']})" for one in series)]
     values = [dict(zip(one["x"], one["y"], strict=True)) for one in series]
     rows = [[x, *(column.get(x) for column in values)] for x in xs]
-    table = render.table(columns, rows, caption="As recorded", label=label)
-    summary = render.tag("summary", "The numbers of this chart")
-    return render.tag("details", summary, table, class_="lab-numbers", data_search_exclude=True)
+    return render.table(columns, rows, caption="As recorded", label=label)
 
 
 def describe(series: Sequence[Series]) -> str:
@@ -77,16 +96,30 @@ def describe(series: Sequence[Series]) -> str:
     return "; ".join(parts) + "."
 
 
-def _cached(series: Sequence[Series], title: str, root: Path) -> str:
-    """Return the drawing from the cache, or draw it and put it there in one step."""
-    spec = [title, CHART_VERSION, version("matplotlib"), [dict(one) for one in series]]
+def cached(
+    content: Sequence[Any],
+    draw: Callable[[], str],
+    title: str,
+    description: str,
+    root: Path,
+) -> str:
+    """Return a drawing from the cache, or draw it and put it there in one step.
+
+    Args:
+        content: all that the drawing depends on, as JSON, besides its title.
+        draw: returns an SVG document; called only when the cache has none.
+        title: accessible name of the drawing.
+        description: what it shows, in words.
+        root: where the cache lies.
+    """
+    spec = [title, description, version("matplotlib"), *content]
     key = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
     path = root / CACHE / f"{key}.svg"
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         pass
-    svg = _clean(_draw(series), f"c{key[:8]}", title, describe(series))
+    svg = _clean(draw(), f"c{key[:8]}", title, description)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(svg, encoding="utf-8")
@@ -94,36 +127,35 @@ def _cached(series: Sequence[Series], title: str, root: Path) -> str:
     return svg
 
 
-def _draw(series: Sequence[Series]) -> str:
-    """Draw with matplotlib and return its SVG document."""
+def document(size: tuple[float, float], paint: Callable[[Axes], object]) -> str:
+    """Return the SVG document of one pair of axes, in the style of all charts.
+
+    Args:
+        size: width and height in inches; 72 units of the drawing make one.
+        paint: draws on the axes.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    style = {
-        "svg.fonttype": "none",  # text stays text: it can be searched, scaled and read out
-        "svg.hashsalt": "fba-lab",  # the same ids each time
-        "text.parse_math": False,  # a name with two dollar signs is a name
-        "font.size": 10,
-        "text.color": INK,
-        "axes.labelcolor": INK,
-        "axes.edgecolor": GRID,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.unicode_minus": False,
-    }
-    with rc_context(style):
-        drawing = Figure(figsize=SIZE, layout="constrained")
+    with rc_context(STYLE):
+        drawing = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(drawing)
-        axes = drawing.add_subplot()
-        for index, one in enumerate(series):
-            _plot(axes, one, index % LINES, len(series))
-        _axes(axes, series)
+        paint(drawing.add_subplot())
         out = io.StringIO()
         drawing.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     return out.getvalue()
+
+
+def _draw(series: Sequence[Series]) -> str:
+    """Draw with matplotlib and return its SVG document."""
+
+    def paint(axes: Axes) -> None:
+        for index, one in enumerate(series):
+            _plot(axes, one, index % LINES, len(series))
+        _axes(axes, series)
+
+    return document(SIZE, paint)
 
 
 def _plot(axes: Axes, one: Series, index: int, count: int) -> None:

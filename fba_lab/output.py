@@ -9,7 +9,13 @@ from typing import Any
 
 from fba_lab import build, frame, render, results, terminal
 from fba_lab import example as examples
+from fba_lab.build import LabProblem
 from fba_lab.results import Shown
+
+TRACE_NOTE = (
+    "Opens another site, ui.perfetto.dev, in a new window, and hands this file over to it inside "
+    "your browser. The site may ask whether you trust the page that the file comes from."
+)
 
 
 def device(one: Shown, content: str) -> str:
@@ -69,13 +75,41 @@ def _frame_url(place: results.Frame, example: examples.Example) -> str:
 
 def _artefacts(one: Shown) -> str:
     assert one.result is not None
-    items = []
-    for file in one.result["artefacts"]:
-        url = frame.url(f"records/{one.device}/{one.example.block}/{file['file']}")
-        text = f"{escape(file['kind'])}, {render.size(file['bytes'])}"
-        link = render.tag("a", escape(file["file"]), href=url)
-        items.append(render.tag("li", link, f" ({text})"))
+    items = [render.tag("li", _artefact(one, file)) for file in one.result["artefacts"]]
     return render.tag("ul", *items, class_="lab-artefacts") if items else ""
+
+
+def _artefact(one: Shown, file: Mapping[str, Any], **attributes: str | bool) -> str:
+    """Return a link to a file beside the record, with its kind and size."""
+    url = frame.url(f"records/{one.device}/{one.example.block}/{file['file']}")
+    text = f"{escape(file['kind'])}, {render.size(file['bytes'])}"
+    return render.tag("a", escape(file["file"]), href=url, **attributes) + f" ({text})"
+
+
+def traces(one: Shown) -> str:
+    """Return each trace of a result: a link, and a button that hands it to the Perfetto UI.
+
+    The button does nothing without the script of the site, which shows it; the link always works.
+
+    Raises:
+        LabProblem: when the result has no trace.
+    """
+    assert one.result is not None
+    found = [file for file in one.result["artefacts"] if file["kind"] == "trace"]
+    if not found:
+        what = f"{one.example.id} on {one.device} has no artefact of kind trace"
+        raise LabProblem(what, "name a device that has one, or record one")
+    title = f"{one.example.id} on {one.device}"
+    return "".join(_trace(one, file, title) for file in found)
+
+
+def _trace(one: Shown, file: Mapping[str, Any], title: str) -> str:
+    link = render.tag("p", _artefact(one, file, download=True))
+    button = render.tag("button", "Open in Perfetto", type="button", class_="lab-trace__button")
+    said = render.tag("p", class_="lab-trace__said", role="status")
+    note = render.tag("p", TRACE_NOTE, class_="lab-trace__note")
+    opens = render.tag("div", button, note, said, class_="lab-trace__open", hidden=True)
+    return render.tag("div", link, opens, class_="lab-trace", data_trace=title)
 
 
 def provenance(one: Shown) -> str:

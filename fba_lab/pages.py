@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from fba_lab import build, catalogue, frame, locate, output, render, results, view
+from fba_lab import build, catalogue, frame, listing, output, reference, render, usage, view
 from fba_lab import chart as charts
 from fba_lab import example as examples
+from fba_lab import results as recorded
 from fba_lab import terminal as terminals
+from fba_lab import timeline as timelines
 from fba_lab.build import LabProblem
 from fba_lab.catalogue import nearest
 from fba_lab.frame import TRAINER
 from fba_lab.results import Shown
-from fba_lab.syntax import source_lines
 
 CALLS: list[str] = []
 """Names of the functions that a fence may call."""
@@ -106,32 +107,7 @@ def block(block_id: str, *, notes: Mapping[str, str] | None = None) -> str:
         block_id: the block.
         notes: explanation by a piece of code that occurs on exactly one line of the block.
     """
-    root, notes = build.current.root, notes or {}
-    path = root / TRAINER
-    found = view.located(path)[catalogue.get(block_id).id]
-    if not found.spans:
-        raise LabProblem(f"block '{block_id}' is {found.status} in {TRAINER}", found.note)
-    lines = source_lines(path.read_text(encoding="utf-8"))
-    html = render.highlight("\n".join(lines) + "\n")
-    marks = {_noted_line(text, lines, found.spans): at for at, text in enumerate(notes, 1)}
-    parts = []
-    for span in found.spans:
-        words = f"{TRAINER}, {terminals.lines_words(span)}"
-        page = build.current.sources.get(TRAINER.as_posix())
-        link = frame.url(page, f"#{TRAINER.stem}-{span.start}") if page else f"#code-{span.start}"
-        parts.append(render.tag("p", render.tag("a", words, href=link), class_="lab-path"))
-        code = html[span.start - 1 : span.end]
-        parts.append(render.code(code, start=span.start, anchor="code", label=words, marks=marks))
-    return render.tag("div", *parts, render.notes(notes, marks, "code"), class_="lab-block")
-
-
-def _noted_line(text: str, lines: Sequence[str], spans: Iterable[locate.Span]) -> int:
-    inside = [at for span in spans for at in range(span.start, span.end + 1)]
-    matches = [at for at in inside if text in lines[at - 1]]
-    if len(matches) != 1:
-        what = f"the note on `{text}` fits {len(matches)} lines of the block, not one"
-        raise LabProblem(what, "name a piece of code that stands on one line")
-    return matches[0]
+    return listing.block(catalogue.get(block_id), notes or {})
 
 
 @call
@@ -154,7 +130,7 @@ def show(example_id: str, *, open: bool = False, device: str | None = None) -> s
         open: whether the source is unfolded.
         device: show this device only; without it all that have a result.
     """
-    example = results.example(example_id, build.current)
+    example = recorded.example(example_id, build.current)
     title = render.tag("p", escape(example.title), class_="lab-example__title")
     shown = "".join(output.device(one, output.result(one)) for one in _shown(example, device))
     return render.tag("section", title, _source(example, open), shown, class_="lab-example")
@@ -176,7 +152,7 @@ def _shown(example: examples.Example, device: str | None) -> list[Shown]:
     """Return the results to show; none in mode `off`."""
     if build.current.mode == "off":
         return []
-    return results.chosen(example, device, build.current)
+    return recorded.chosen(example, device, build.current)
 
 
 @call
@@ -210,27 +186,72 @@ def chart(
 ) -> str:
     """Return one chart for each device, of one or several recorded series on the same axes."""
     wanted = [names] if isinstance(names, str) else list(names)
-    example = results.example(example_id, build.current)
-    parts = []
-    for one in _shown(example, device):
-        if one.result is None:
-            continue
-        series = [results.named(one, "series", name) for name in wanted]
-        text = f"{title or example.title}, {one.name}"
-        figure = charts.figure(series, title=text, caption=caption, root=build.current.root)
-        parts.append(output.device(one, figure + output.provenance(one)))
-    return "".join(parts)
+
+    def draw(one: Shown) -> str:
+        series = [recorded.named(one, "series", name) for name in wanted]
+        text = f"{title or one.example.title}, {one.name}"
+        return charts.figure(series, title=text, caption=caption, root=build.current.root)
+
+    return _each(example_id, device, draw)
+
+
+@call
+def timeline(
+    example_id: str, name: str, *, device: str | None = None, title: str = "", caption: str = ""
+) -> str:
+    """Return what ran when, for each device: a recorded table of segments as a Gantt chart.
+
+    Args:
+        example_id: the example.
+        name: its table, with the columns row, name, start_ms, ms.
+        device: this device only; without it all that have a result.
+        title: accessible name; the example's title without one.
+        caption: what stands under the drawing.
+    """
+
+    def draw(one: Shown) -> str:
+        where = f"table '{name}' of {one.example.id} on {one.device}"
+        found = timelines.segments(recorded.named(one, "tables", name), where)
+        text = f"{title or one.example.title}, {one.name}"
+        return timelines.figure(found, title=text, caption=caption, root=build.current.root)
+
+    return _each(example_id, device, draw)
 
 
 @call
 def table(example_id: str, name: str, *, device: str | None = None) -> str:
     """Return one recorded table, for each device that has a result."""
-    example = results.example(example_id, build.current)
-    parts = [
-        output.device(
-            one, output.table(results.named(one, "tables", name), one.name) + output.provenance(one)
-        )
-        for one in _shown(example, device)
-        if one.result is not None
-    ]
-    return "".join(parts)
+
+    def draw(one: Shown) -> str:
+        return output.table(recorded.named(one, "tables", name), one.name)
+
+    return _each(example_id, device, draw)
+
+
+@call
+def trace(example_id: str, *, device: str | None = None) -> str:
+    """Return a link to each recorded trace, and a button that opens it in the Perfetto UI."""
+    return _each(example_id, device, output.traces)
+
+
+def _each(example_id: str, device: str | None, draw: Callable[[Shown], str]) -> str:
+    """Return one part of the result on each device that has one, with its provenance."""
+    example = recorded.example(example_id, build.current)
+    shown = [one for one in _shown(example, device) if one.result is not None]
+    return "".join(output.device(one, draw(one) + output.provenance(one)) for one in shown)
+
+
+# --- Reference ------------------------------------------------------------------------------------
+
+
+@call
+def results() -> str:
+    """Return every recorded number, by block and device, with where it is from."""
+    return "" if build.current.mode == "off" else reference.numbers(build.current)
+
+
+@call
+def cli(command: str) -> str:
+    """Return the help of a command, such as "study" or "fba_lab check"."""
+    text = usage.text(usage.parser(command, build.current.root))
+    return render.output(text, f"Help of {command}")

@@ -46,18 +46,19 @@ class _Parser(argparse.ArgumentParser):
         raise views.Misuse(f"{message}; see study --help")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="study", description="Study one block of a GPT speedrun trainer.")
-    parser.add_argument("file", help="the trainer; train_gpt.py alone finds snippets/train_gpt.py")
-    what = parser.add_mutually_exclusive_group(required=True)
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    made = _Parser(prog="study", description="Study one block of a GPT speedrun trainer.")
+    made.add_argument("file", help="the trainer; train_gpt.py alone finds snippets/train_gpt.py")
+    what = made.add_mutually_exclusive_group(required=True)
     what.add_argument("--list", action="store_true", help="list the blocks and their lines")
     what.add_argument("--block", metavar="ID", help="show this block and run its main example")
     levels = terminal.LEVELS
-    parser.add_argument("--level", choices=levels, default="learner", help="how much to say")
-    parser.add_argument("--device", choices=DEVICES, default="auto", help="where to run")
-    parser.add_argument("--no-run", action="store_true", help="show the block only")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+    made.add_argument("--level", choices=levels, default="learner", help="how much to say")
+    made.add_argument("--device", choices=DEVICES, default="auto", help="where to run")
+    made.add_argument("--no-run", action="store_true", help="show the block only")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    return made
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -85,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _command(argv: list[str] | None) -> int:
     try:
-        options = _parser().parse_args(argv)
+        options = parser().parse_args(argv)
         path = views.find_file(options.file)
         return (list_blocks if options.list else show_block)(options, path)
     except SystemExit as end:  # after --help, and from rich when the pipe is closed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -163,6 +164,14 @@ pages.blocks()
 ```
 """
 
+NAV = """nav:
+  - Home: index.md
+  - Blocks:
+      - blocks/model-compile.md
+  - Log: log.md
+"""
+"""The small site has pages of its own, so it takes all of the configuration but its navigation."""
+
 
 def make(root: Path, *, page: str = PAGE) -> Path:
     """Write the small site, without records."""
@@ -182,6 +191,8 @@ def make(root: Path, *, page: str = PAGE) -> Path:
     config = (REPOSITORY / "mkdocs.yml").read_text()
     hooks = (REPOSITORY / "fba_lab/hooks.py").as_posix()
     config = config.replace("fba_lab/hooks.py", hooks).replace("[snippets, fba_lab]", "[snippets]")
+    config, count = re.subn(r"^nav:\n(?:[ \t]+.*\n|\n(?=[ \t]))+", NAV, config, flags=re.MULTILINE)
+    assert count == 1
     (root / "mkdocs.yml").write_text(config)
     return root
 

@@ -59,7 +59,11 @@ def test_the_calls_are_these() -> None:
         "show",
         "terminal",
         "chart",
+        "timeline",
         "table",
+        "trace",
+        "results",
+        "cli",
     ]
 
 

@@ -104,3 +104,69 @@
     pre.parentElement.append(button);
   }
 })();
+
+// Traces: "Open in Perfetto" hands the file over inside the browser, as the Perfetto UI documents it:
+// open its window, send PING until PONG comes back, then post the file once. Nothing is fetched, and
+// no other site is asked for anything, before the click.
+(() => {
+  const PERFETTO = "https://ui.perfetto.dev";
+  const PING_MS = 100;
+  const PATIENCE_S = 30;
+
+  const download = async (url) => {
+    const answer = await fetch(url);
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    return answer.arrayBuffer();
+  };
+
+  // Resolves when the window has answered; rejects when it is closed or says nothing for too long.
+  const ready = (other) => new Promise((resolve, reject) => {
+    const end = (settle, value) => {
+      clearInterval(pings);
+      removeEventListener("message", hear);
+      settle(value);
+    };
+    const hear = (event) => {
+      if (event.source === other && event.origin === PERFETTO && event.data === "PONG") end(resolve);
+    };
+    const start = Date.now();
+    const pings = setInterval(() => {
+      if (other.closed) end(reject, new Error("its window was closed"));
+      else if (Date.now() - start > PATIENCE_S * 1000) end(reject, new Error(`it did not answer within ${PATIENCE_S} s`));
+      else other.postMessage("PING", PERFETTO);
+    }, PING_MS);
+    addEventListener("message", hear);
+  });
+
+  const open = async (box, say) => {
+    const link = box.querySelector("a");
+    const other = window.open(PERFETTO); // first, or the browser no longer sees that it was a click
+    if (!other) return say("The browser blocked the new window. Allow this page to open one, or download the file and open it at ui.perfetto.dev.");
+    say("Opening …");
+    try {
+      const waiting = ready(other);
+      waiting.catch(() => {}); // the download may fail first
+      const buffer = await download(link.href).catch((error) => {
+        other.close();
+        throw new Error(`the file could not be fetched (${error.message})`);
+      });
+      await waiting;
+      const fileName = link.pathname.split("/").pop();
+      other.postMessage({ perfetto: { buffer, title: box.dataset.trace, fileName } }, PERFETTO);
+      say("Handed over to the Perfetto window.");
+    } catch (error) {
+      say(`Not opened: ${error.message}. You can download the file and open it at ui.perfetto.dev.`);
+    }
+  };
+
+  for (const box of document.querySelectorAll(".lab-trace")) {
+    const button = box.querySelector("button");
+    const status = box.querySelector("[role=status]");
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      await open(box, (text) => { status.textContent = text; });
+      button.disabled = false;
+    });
+    box.querySelector(".lab-trace__open").hidden = false;
+  }
+})();

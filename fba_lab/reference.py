@@ -1,0 +1,141 @@
+"""The reference of results: every recorded number, its provenance, and the page that shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from fba_lab import build, catalogue, example, fences, frame, render, results, terminal, view
+from fba_lab.results import Shown
+
+COLUMNS = ("metric", "median", "unit", "quartiles", "n")
+DIGITS = 6  # as `python -m fba_lab report` prints them
+CALL = re.compile(r"""\bpages\.(\w+)\(\s*["']([\w/-]+)["']""")
+
+
+def numbers(site: build.Build) -> str:
+    """Return the numbers of all records by block and device, and a list of the blocks in front."""
+    found = _recorded(site)
+    where = places(site)
+    ids = [block.id for block in catalogue.BLOCKS if block.id in found]
+    parts = [_block(block_id, found[block_id], where) for block_id in ids]
+    links = [_entry(block_id, found[block_id]) for block_id in ids]
+    contents = render.tag("ul", *links, class_="lab-contents")
+    return render.tag("div", contents, *parts, class_="lab-results", data_search_exclude=True)
+
+
+def _recorded(site: build.Build) -> dict[str, list[Shown]]:
+    """Return the results there are, by block."""
+    found: dict[str, list[Shown]] = {}
+    for each in example.discover(site.root).values():
+        for one in results.all_of(each, site):
+            if one.result is not None:
+                found.setdefault(each.block, []).append(one)
+    return found
+
+
+def _entry(block_id: str, found: Sequence[Shown]) -> str:
+    count = sum(len(one.result["metrics"]) for one in found if one.result)
+    link = render.tag("a", escape(catalogue.get(block_id).title), href=f"#results-{block_id}")
+    return render.tag("li", f"{link}: {_counted(count, 'number')}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 or noun == "series" else "s")
+
+
+def _block(block_id: str, found: Sequence[Shown], where: Mapping[str, str]) -> str:
+    """Return the results of a block: a table for each device."""
+    title = catalogue.get(block_id).title
+    parts = [render.tag("h2", escape(title), id=f"results-{block_id}")]
+    for device in dict.fromkeys(sorted((one.device for one in found), key=_rank)):
+        here = [one for one in found if one.device == device]
+        parts.append(render.tag("h3", device.upper(), id=f"results-{block_id}-{device}"))
+        parts.append(_table(here, where, f"Numbers of {title} on {device}"))
+    return "".join(parts)
+
+
+def _rank(device: str) -> tuple[bool, str]:
+    return device != "cpu", device
+
+
+def _table(found: Iterable[Shown], where: Mapping[str, str], label: str) -> str:
+    """Return a table with a body for each example, headed by where its numbers are from."""
+    class_ = {"median": "num", "n": "num"}
+    heads = (render.tag("th", name, scope="col", class_=class_.get(name)) for name in COLUMNS)
+    bodies = (render.tag("tbody", _head(one, where), *_rows(one)) for one in found)
+    inner = render.tag("table", render.tag("thead", render.tag("tr", *heads)), *bodies)
+    inner = inner.replace("<table>", '<table class="lab-grid">', 1)
+    return render.region("div", inner, label, class_="lab-table lab-table--grouped")
+
+
+def _head(one: Shown, where: Mapping[str, str]) -> str:
+    """Return the row above an example's numbers: which, how it ended, and its provenance."""
+    assert one.result is not None
+    url, name = where.get(one.example.id), escape(one.example.id)
+    link = render.tag("a", name, href=url) if url else f"{name} (on no page)"
+    verdict = escape(one.verdict)
+    mark = render.tag("span", verdict, class_=f"lab-verdict lab-verdict--{one.colour}")
+    kinds = (("tables", "table"), ("series", "series"), ("artefacts", "file"))
+    also = [_counted(len(one.result[key]), noun) for key, noun in kinds if one.result[key]]
+    words = terminal.provenance(one.result) + (f" · also {', '.join(also)}" if also else "")
+    line = render.tag("span", escape(words), class_="lab-provenance")
+    cell = render.tag("th", link, " ", mark, line, colspan=len(COLUMNS), scope="rowgroup")
+    return render.tag("tr", cell, class_="lab-table__group")
+
+
+def _rows(one: Shown) -> list[str]:
+    """Return a row for each number, and one for the error that the run ended with."""
+    assert one.result is not None
+    rows = [_number(metric) for metric in one.result["metrics"]]
+    if error := one.result.get("error"):
+        message = render.CONTROL.sub("", error["message"]).strip().splitlines() or [""]
+        first = message[0] if len(message[0]) <= 160 else message[0][:160] + " …"
+        words = render.tag("strong", escape(error["type"])) + f": {escape(first)}"
+        cell = render.tag("td", words, colspan=len(COLUMNS))
+        rows.append(render.tag("tr", cell, class_="lab-table__error"))
+    return rows
+
+
+def _number(metric: Mapping[str, Any]) -> str:
+    low, high = (render.number(metric[end], DIGITS) for end in ("low", "high"))
+    spread = f"{low} – {high}" if metric["n"] > 1 else ""
+    value = render.tag("td", render.number(metric["value"], DIGITS), class_="num")
+    return render.tag(
+        "tr",
+        render.tag("td", escape(metric["name"])),
+        value,
+        render.tag("td", escape(metric["unit"])),
+        render.tag("td", spread),
+        render.tag("td", str(metric["n"]), class_="num"),
+    )
+
+
+def places(site: build.Build) -> dict[str, str]:
+    """Return the URL, from the page in work, of the place where each example is shown.
+
+    That is where a page has its source and output, else a page that speaks of it at all.
+    """
+    shown: dict[str, str] = {}
+    spoken: dict[str, str] = {}
+    for path, url in site.pages.items():
+        file = site.root / "docs" / path
+        if file.suffix != ".md" or not file.is_file():
+            continue
+        text = file.read_text(encoding="utf-8")
+        for call, name in _calls(text):
+            if call == "show":
+                shown.setdefault(name, frame.url(url, f"#{render.slug(name)}"))
+            main = view.main_example(name, site.root) if call == "terminal" else None
+            spoken.setdefault(main.id if main else name, frame.url(url))
+        for name in re.findall(r"""["']([a-z0-9-]+/[a-z0-9-]+)["']""", text):
+            spoken.setdefault(name, frame.url(url))
+    return spoken | shown
+
+
+def _calls(text: str) -> list[tuple[str, str]]:
+    """Return the calls of a page's fences, as name and first argument."""
+    pieces = (piece for piece in fences.split(text) if piece.evaluated)
+    return [(found[1], found[2]) for piece in pieces for found in CALL.finditer(piece.body)]
