@@ -50,6 +50,7 @@ def main() -> None:
     values = torch.linalg.svdvals(gradient_NRC.double())
     spread = (values[:, 0] / values[:, values.size(-1) // 2]).median()
     measure.metric("largest_over_median", spread.item(), "x")
+    measure.metric("smallest_norm", gradient_NRC.float().norm(dim=(-2, -1)).min().item(), "")
     polar = train_gpt.POLAR_COEFFICIENTS
     newton = train_gpt.NEWTON_SCHULZ_COEFFICIENTS[:1] * STEPS
     labels = dict(x_label="polynomials applied", y_label="distance from orthogonal")
@@ -57,6 +58,8 @@ def main() -> None:
         steps = range(len(coefficients) + 1)
         errors = [error(train_gpt.odd_polynomials(gradient_NRC, coefficients[:k])) for k in steps]
         measure.series(name, list(steps), errors, **labels)
+        measure.metric(f"{name}_error_before", errors[0], "")
+        measure.metric(f"{name}_error_after_three", errors[3], "")
         measure.metric(f"{name}_error", errors[len(polar)], "")
         measure.metric(f"{name}_last_error", errors[-1], "")
 
