@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from fba_lab import plain
+
 MEASURE_VERSION = 1
 """Raise by hand when the meaning of a measurement changes: every record becomes stale."""
 
@@ -55,8 +57,9 @@ def metric(
     event["high"] = high
     if better is not None:
         event["better"] = _one_of(better, ("lower", "higher"), f"metric {name!r}: better")
-    spread = f"  ({_shown(low)} to {_shown(high)}, n={len(values)})" if len(values) > 1 else ""
-    _report("metric", event, f"{name}  {_shown(middle)} {unit}".rstrip() + spread)
+    between = f"{plain.number(low)} to {plain.number(high)}"
+    spread = f"  ({between}, n={len(values)})" if len(values) > 1 else ""
+    _report("metric", event, f"{name}  {plain.number(middle)} {unit}".rstrip() + spread)
 
 
 def series(
@@ -79,8 +82,8 @@ def series(
         raise ValueError(f"series {name!r} has {len(xs)} x and {len(ys)} y; give as many")
     event = {"name": name, "x": xs, "y": ys, "x_label": x_label, "y_label": y_label}
     event["kind"] = _one_of(kind, CHARTS, f"series {name!r}: kind")
-    rows = [(_cell_shown(a), _cell_shown(b)) for a, b in zip(xs, ys, strict=True)]
-    _report("series", event, _aligned(name, [x_label, y_label], rows))
+    rows = [(plain.cell(a), plain.cell(b)) for a, b in zip(xs, ys, strict=True)]
+    _report("series", event, plain.table(name, [x_label, y_label], rows))
 
 
 def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -94,8 +97,8 @@ def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -
         if len(row) != len(columns):
             raise ValueError(f"table {name!r}: {len(row)} cells for {len(columns)} columns: {row}")
     event = {"name": name, "columns": list(columns), "rows": kept}
-    shown = [[_cell_shown(cell) for cell in row] for row in kept]
-    _report("table", event, _aligned(name, list(columns), shown))
+    shown = [[plain.cell(cell) for cell in row] for row in kept]
+    _report("table", event, plain.table(name, list(columns), shown))
 
 
 def artefact(path: str | Path, kind: str) -> None:
@@ -153,20 +156,29 @@ def data(name: str) -> Path:
     return folder
 
 
+def rounds(wanted: int) -> int:
+    """Return how often to do again what is done again for its timing alone; 2 under LAB_QUICK=1.
+
+    That is set where an example is tried out, by a test; nothing is recorded under it.
+    """
+    return min(wanted, 2) if os.environ.get("LAB_QUICK") == "1" else wanted
+
+
 def timed(
     fn: Callable[[], object], *, warmup: int, repeats: int, device: str | None = None
 ) -> list[float]:
     """Return milliseconds per call, one per repeat, after `warmup` calls that are not timed.
 
     On CUDA each call lies between two events of the current stream; elsewhere the clock is read
-    around it.
+    around it. Under LAB_QUICK=1 there are 2 repeats at most.
     """
+    count = rounds(repeats)
     for _ in range(warmup):
         fn()
     if _on_cuda(device):
-        return _cuda_times(fn, repeats)
+        return _cuda_times(fn, count)
     times = []
-    for _ in range(repeats):
+    for _ in range(count):
         start = time.perf_counter()
         fn()
         times.append((time.perf_counter() - start) * 1e3)
@@ -238,22 +250,6 @@ def _cell(value: object, name: str) -> str | Number | None:
         return _number(value, f"table {name!r}")
     except TypeError:
         raise ValueError(f"table {name!r}: {value!r} is no text, number, boolean or None") from None
-
-
-def _shown(value: Number) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-
-
-def _cell_shown(value: str | Number | None) -> str:
-    if value is None:
-        return "-"
-    return str(value) if isinstance(value, str | bool) else _shown(value)
-
-
-def _aligned(name: str, columns: list[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in [columns, *rows])
-    return "\n".join([name, *(f"  {line}" for line in lines)])
 
 
 def _report(kind: str, event: dict[str, object], shown: str) -> None:

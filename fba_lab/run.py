@@ -69,6 +69,7 @@ def run_example(
     cache_dir: Path | None = None,
     data_dir: Path | None = None,
     keep_dir: Path | None = None,
+    quick: bool = False,
     grace_s: float = GRACE_S,
     stop: threading.Event | None = None,
 ) -> Outcome:
@@ -80,6 +81,7 @@ def run_example(
         cache_dir: compile caches, for an example that shares them; empty ones when None.
         data_dir: the folder of data sets; <root>/data when None.
         keep_dir: where fba_lab.resume keeps finished parts; nowhere when None.
+        quick: repeat for a timing as rarely as can be: the numbers are then no measurement.
         grace_s: how long left processes may take to end.
         stop: ends the run early.
 
@@ -95,6 +97,7 @@ def run_example(
         result.touch()
         env = environment(example, device, work=work, cache=cache, data=data, result=result)
         env |= {"LAB_KEEP": str(keep_dir)} if keep_dir else {}
+        env |= {"LAB_QUICK": "1"} if quick else {}
         command = [sys.executable, "-m", "fba_lab.child", str(example.path)]
         command += [str(example.limit_s), str(grace_s)]
         output = Output()

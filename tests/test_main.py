@@ -17,8 +17,8 @@ from fba_lab.example import ROOT
 LAYERS = (
     ("block", "catalogue", "syntax", "locate", "example", "place", "depend"),
     (
-        *("measure", "device", "child", "process", "run", "scrub", "shape", "files", "record"),
-        *("transcript", "recorder", "suite"),
+        *("plain", "measure", "device", "child", "process", "run", "scrub", "shape", "files"),
+        *("record", "resume", "transcript", "recorder", "suite"),
     ),
 )
 # The meaning of a measurement is part of the key, so the number is read where it is raised.

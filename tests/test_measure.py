@@ -161,3 +161,14 @@ def test_names_and_range_are_checked() -> None:
     for samples in (10**400, [1e308, 1.7e308, 1.7e308]):
         with pytest.raises((OverflowError, ValueError)):
             measure.metric("a", samples, "")
+
+
+def test_quick_cuts_repeats_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.delenv("LAB_QUICK", raising=False)
+    assert [measure.rounds(count) for count in (1, 2, 30)] == [1, 2, 30]
+    assert len(measure.timed(lambda: calls.append(0), warmup=3, repeats=5, device="cpu")) == 5
+    monkeypatch.setenv("LAB_QUICK", "1")
+    assert [measure.rounds(count) for count in (1, 2, 30)] == [1, 2, 2]
+    assert len(measure.timed(lambda: calls.append(0), warmup=3, repeats=5, device="cpu")) == 2
+    assert len(calls) == 13

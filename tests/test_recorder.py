@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from conftest import Repository
 from fba_lab import record, recorder
 from fba_lab.example import ROOT, discover
 from fba_lab.recorder import NothingToRecord, Result, record_all, run_missing
+from fba_lab.run import run_example
 
 COMMAND = [sys.executable, "-m", "fba_lab", "record"]
 
@@ -243,3 +245,13 @@ def wait_for(condition: object) -> None:
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
+
+
+def test_nothing_is_recorded_under_quick(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = repo.example("one", "print(measure.rounds(5))", main=True)
+    monkeypatch.setenv("LAB_QUICK", "1")
+    for make in (partial(record_all, device_name="cpu"), run_missing):
+        with pytest.raises(ValueError, match="LAB_QUICK is set"):
+            make(repo.root)
+    assert run_example(one, "cpu").output == b"5\n"  # it doesn't leak into a run either
+    assert run_example(one, "cpu", quick=True).output == b"2\n"
