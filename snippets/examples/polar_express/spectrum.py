@@ -53,6 +53,7 @@ def main() -> None:
         percent = [round(100 * i / (POINTS - 1)) for i in range(POINTS)]
         labels = dict(x_label="% of the singular values, largest first", y_label="singular value")
         measure.series(f"{name}_before", percent, before.cpu()[place].tolist(), **labels)
+        measure.metric(f"{name}_before_max", before.max().item(), "")
         rows.append([name, "before", before[0], before.median(), before[-1], None])
         for function, call in FUNCTIONS.items():
             after = singular_values(call(matrix_RC[None])[0])
