@@ -25,13 +25,15 @@ class Misuse(ValueError):
 
 def find_file(name: str, root: Path = ROOT) -> Path:
     """Return the file meant: the one named, else the one of that name under snippets/."""
-    for path in (Path(name), root / "snippets" / Path(name).name):
+    for path in (Path(name), root / "snippets" / Path(name).name) if name else ():
         if path.is_dir():
             raise Misuse(f"{name} is a folder; give a Python file")
         if path.is_file():
             _check_text(path, name)
+            if all(one.status == "absent" for one in located(path).values()):
+                raise Misuse(f"{name} has none of the blocks; give a trainer such as train_gpt.py")
             return path
-    raise Misuse(f"no file {name}; give a trainer such as train_gpt.py")
+    raise Misuse(f"no file {name or 'is named'}; give a trainer such as train_gpt.py")
 
 
 def _check_text(path: Path, name: str) -> None:

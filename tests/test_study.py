@@ -1,7 +1,10 @@
 """The `study` command, as a reader meets it: in processes of its own."""
 
+import contextlib
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +126,32 @@ def test_a_run_that_fails_ends_in_a_cross_and_1(recorded: Path, tmp_path: Path) 
     assert "✓" not in run.stdout
 
 
+def test_on_a_terminal_the_run_is_seen_to_go_on(recorded: Path) -> None:
+    """A live line with a spinner and the time, which goes; then the tick and the numbers."""
+    ours, theirs = pty.openpty()
+    start = "import sys; from fba_lab import example; import pathlib\n"
+    start += f"example.ROOT = pathlib.Path({str(recorded)!r})\n"
+    start += "from fba_lab import study; sys.exit(study.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", start, "train_gpt.py", "--block", "model-compile"]
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "CUDA_VISIBLE_DEVICES": ""}
+    env |= {"TERM": "xterm-256color", "COLUMNS": "100"}
+    with subprocess.Popen(
+        [*command, "--device", "cpu"], cwd=recorded, env=env, stdout=theirs
+    ) as run:
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+            while piece := os.read(ours, 4096):
+                text += piece
+    os.close(ours)
+    shown = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", text.decode())
+    assert run.returncode == 0, shown
+    live = re.findall(r"([⠀-⣿]) running first-steps on cpu .*?(\d:\d\d:\d\d)", shown)
+    assert len({sign for sign, _ in live}) > 1, shown
+    assert shown.rfind("running first-steps") < shown.find("✓ first-steps ran on")
+    assert "\x1b[2K" in text.decode()  # the live line was taken back
+
+
 def test_no_run(recorded: Path) -> None:
     run = study(recorded, "train_gpt.py", "--block", "model-compile", "--no-run")
     assert run.returncode == 0
@@ -159,6 +188,18 @@ def test_colours_on_a_terminal_only(recorded: Path) -> None:
         (("binary.py", "--list"), "binary.py is not text"),
         (("latin.py", "--list"), "latin.py is not text"),
         (("syntax.py", "--list"), "syntax.py:2"),
+        (("train_gpt.py", "--block", "nothing-like-it"), "no block is called 'nothing-like-it'"),
+        (("gone.py", "--block", "model-compile"), "no file gone.py"),
+        (("", "--list"), "no file is named"),
+        ((".", "--block", "model-compile", "--json"), ". is a folder"),
+        (("other.py", "--list"), "other.py has none of the blocks"),
+        (("other.py", "--list", "--json"), "other.py has none of the blocks"),
+        (("other.py", "--block", "model-compile"), "other.py has none of the blocks"),
+        (("comment.py", "--list"), "comment.py has none of the blocks"),
+        (("syntax.py", "--block", "model-compile"), "syntax.py:2"),
+        (("unclosed.py", "--list"), "unclosed.py:1: not valid Python: '(' was never closed"),
+        (("train_gpt.py", "--list", "--block", "model-compile"), "not allowed with"),
+        (("train_gpt.py", "--block", "model-compile", "--device", "tpu"), "invalid choice: 'tpu'"),
         (("train_gpt.py",), "required"),
         (("train_gpt.py", "--list", "--level", "expert"), "invalid choice: 'expert'"),
         (("train_gpt.py", "--lst"), "required"),
@@ -169,6 +210,9 @@ def test_wrong_use_is_one_line_and_2(recorded: Path, arguments: tuple[str, ...],
     (recorded / "binary.py").write_bytes(b"\x00\x01\x02")
     (recorded / "latin.py").write_bytes("x = 'é'".encode("latin-1"))
     (recorded / "syntax.py").write_text("x = 1\ndef :\n")
+    (recorded / "unclosed.py").write_text("x = (\n")
+    (recorded / "other.py").write_text("def train():\n    return 1\n")
+    (recorded / "comment.py").write_text("# nothing yet\n")
     run = study(recorded, *arguments)
     assert run.returncode == 2, run.stdout + run.stderr
     assert said in run.stderr
