@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_site import PAGE, copy_record, html, make, mkdocs, record_file, warnings
 
-from fba_lab import recorder
+from fba_lab import record, recorder, suite
 
 PATH = "docs/blocks/model-compile.md"
 FENCE = '```python exec="true"{}\nfrom fba_lab import pages\n{}\n```\n'
@@ -277,6 +277,22 @@ def test_pending_is_shown_and_passes(site: Path) -> None:
     assert (run.returncode, warnings(run)) == (0, [])
     assert "Pending: no GPU" in html(site)
     assert "Stale: train_gpt.double changed." in html(site)
+
+
+def test_tests_that_need_a_gpu_answer_for_their_record(site: Path) -> None:
+    (site / "tests").mkdir()
+    test = "import pytest\n\n@pytest.mark.gpu\ndef test_it():\n    assert True\n"
+    (site / "tests" / "test_it.py").write_text(test)
+    run = mkdocs(site, "--strict")
+    assert run.returncode == 1
+    assert warnings(run) == [
+        "tests:1: no record of suite/gpu on h200; on such a GPU, type: pytest -m gpu --record"
+    ]
+    ran = [suite.Ran("test_it", "passed", 0.1)]
+    made = suite.make(ran, "h200", 0.1, None, site)
+    record.write(made, {}, suite.example(site), site)
+    run = mkdocs(site, "--strict")
+    assert (run.returncode, warnings(run)) == (0, [])
 
 
 def test_a_torch_out_of_range_is_said_and_passes(site: Path) -> None:
