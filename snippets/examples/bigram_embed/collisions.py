@@ -64,6 +64,7 @@ def main() -> None:
         lengths = [f"{length:,}" for length in LENGTHS]
         measure.series(f"{key}_by_length", lengths, values, x_label="tokens of text", **labels)
     found = by_size[config.bigram_rows]
+    measure.metric("table_rows", config.bigram_rows, "rows")
     measure.metric("tokens", len(val) - 1, "tokens")
     measure.metric("distinct_pairs", int(found["pairs"]), "pairs")
     measure.metric("rows_used", int(found["used"]), "rows")

@@ -64,6 +64,9 @@ def one_row(device: torch.device) -> list[float]:
         settings = (lr, corrections, rule.betas, config.adam_eps)
         train_gpt.adam_update(table, gradient, mean, square, *settings)
         values.append(table[3, 0].item())
+    measure.metric("learning_rate", lr.item(), "")
+    for name, beta in zip(("mean_beta", "square_beta"), rule.betas, strict=True):
+        measure.metric(name, beta, "")
     measure.metric("untouched_row", table[7].abs().max().item(), "")
     return values
 
