@@ -82,7 +82,8 @@ def _head(one: Shown, where: Mapping[str, str]) -> str:
     also = [_counted(len(one.result[key]), noun) for key, noun in kinds if one.result[key]]
     words = terminal.provenance(one.result) + (f" · also {', '.join(also)}" if also else "")
     line = render.tag("span", escape(words), class_="lab-provenance")
-    cell = render.tag("th", link, " ", mark, line, colspan=len(COLUMNS), scope="rowgroup")
+    inner = render.tag("div", link, " ", mark, line, class_="lab-table__where")
+    cell = render.tag("th", inner, colspan=len(COLUMNS), scope="rowgroup")
     return render.tag("tr", cell, class_="lab-table__group")
 
 
@@ -94,7 +95,8 @@ def _rows(one: Shown) -> list[str]:
         message = render.CONTROL.sub("", error["message"]).strip().splitlines() or [""]
         first = message[0] if len(message[0]) <= 160 else message[0][:160] + " …"
         words = render.tag("strong", escape(error["type"])) + f": {escape(first)}"
-        cell = render.tag("td", words, colspan=len(COLUMNS))
+        inner = render.tag("div", words, class_="lab-table__where")
+        cell = render.tag("td", inner, colspan=len(COLUMNS))
         rows.append(render.tag("tr", cell, class_="lab-table__error"))
     return rows
 

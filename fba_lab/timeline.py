@@ -106,7 +106,7 @@ def totals(found: Sequence[Segment], label: str) -> str:
 
 def describe(found: Sequence[Segment]) -> str:
     """Say in words what a reader who cannot see the drawing needs: what fills each row."""
-    start, end = min(one.start for one in found), max(one.start + one.length for one in found)
+    start, end = _span(found)
     words = [f"{len(found)} segments from {render.number(start)} to {render.number(end)} ms"]
     for row in _rows(found):
         sums = _sums((one.name, one.length) for one in found if one.row == row)
@@ -114,6 +114,10 @@ def describe(found: Sequence[Segment]) -> str:
         busy = render.number(float(sum(sums.values())))
         words.append(f"{row}: {busy} ms in all, most of it {most}")
     return "; ".join(words) + "."
+
+
+def _span(found: Sequence[Segment]) -> tuple[float, float]:
+    return min(one.start for one in found), max(one.start + one.length for one in found)
 
 
 def _rows(found: Iterable[Segment]) -> list[str]:
@@ -136,7 +140,8 @@ def _draw(found: Sequence[Segment]) -> str:
         for index, group in enumerate(made):
             inside = [one for one in found if one.name in group.names]
             axes.add_patch(_patch(inside, rows, index, group))
-        axes.set_xlim(min(one.start for one in found), max(one.start + one.length for one in found))
+        start, end = _span(found)
+        axes.set_xlim(start, end if end > start else start + 1)
         axes.set_ylim(len(rows) - 0.5, -0.5)  # the first row is on top
         axes.set_yticks(range(len(rows)), rows)
         axes.tick_params(axis="y", length=0)

@@ -102,6 +102,28 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 '''
+TRACED = '''"""A trace and its timeline"""
+
+import gzip
+from pathlib import Path
+
+from fba_lab import measure
+from snippets import train_gpt
+
+LAB = dict(block="model-compile", devices=["cpu"])
+
+
+def main() -> None:
+    print(train_gpt.compile_model is not None)
+    rows = [["GPU", "<b>matmul</b>", 0, 2.5], ["GPU", "norm", 2.5, 0.5], ["copies", "norm", 1, 4]]
+    measure.table("timeline", ["row", "name", "start_ms", "ms"], rows)
+    Path("steps.json.gz").write_bytes(gzip.compress(b"[]" * 500, mtime=0))
+    measure.artefact("steps.json.gz", "trace")
+
+
+if __name__ == "__main__":
+    main()
+'''
 PAGE = """---
 title: torch.compile on model
 ---
@@ -182,6 +204,7 @@ def make(root: Path, *, page: str = PAGE) -> Path:
     (root / "snippets/data.json").write_text("{}")
     (examples / "first_steps.py").write_text(STEPS)
     (examples / "fails.py").write_text(FAILS)
+    (examples / "traced.py").write_text(TRACED)
     (root / "docs/blocks").mkdir(parents=True)
     (root / "docs/index.md").write_text(INDEX)
     (root / "docs/log.md").write_text("# Log\n")

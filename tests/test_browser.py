@@ -1,65 +1,59 @@
 """The built site in a browser: accessible, self-contained, and whole without its script."""
 
-import functools
-import http.server
-import shutil
-import threading
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from small_site import copy_record, make, mkdocs
+from browsing import DESKTOP, PHONE, chromium, faults, needs_chromium, serve, sync_api
+from small_site import copy_record, make, mkdocs, record_file
 
 from fba_lab import recorder
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)"
-)
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+pytestmark = needs_chromium
 BLOCK = "blocks/model-compile/"
-PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+PERFETTO = "https://ui.perfetto.dev"
+MORE = """
+```python exec="true"
+pages.shwo()
+```
+{{ code("gone") }}
 
+```python exec="true"
+from fba_lab import pages
+pages.timeline("model-compile/traced", "timeline", caption="What ran when")
+```
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a line on each."""
-
-    def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
+```python exec="true"
+from fba_lab import pages
+pages.trace("model-compile/traced")
+```
+"""
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A served site with results of two devices and a problem on its page."""
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built site with results of two devices and a problem on its page."""
     root = make(tmp_path_factory.mktemp("browser"))
     recorder.record_all(root, device_name="cpu")
     copy_record(root, "first-steps", "h200", provenance={"device_name": "NVIDIA H200"}, key="old")
     with (root / "docs/blocks/model-compile.md").open("a") as page:
-        page.write('\n```python exec="true"\npages.shwo()\n```\n{{ code("gone") }}\n')
+        page.write(MORE)
     assert mkdocs(root).returncode == 0
-    handler = functools.partial(Quiet, directory=root / "site")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(root: Path) -> Iterator[str]:
+    with serve(root / "site") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["sync_api.Browser"]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -69,17 +63,7 @@ def test_accessible_contained_and_narrow(
     browser: "sync_api.Browser", address: str, path: str, size: dict, scheme: str
 ) -> None:
     page = browser.new_page(viewport=size, color_scheme=scheme, reduced_motion="reduce")
-    requests, said = [], []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto(address + path, wait_until="load")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-    found = axe.Axe().run(page).response["violations"]
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-    assert [url for url in requests if not url.startswith((address, "data:"))] == []
-    assert said == []
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert faults(page, address + path) == []
     page.close()
 
 
@@ -138,8 +122,135 @@ def test_a_link_into_something_folded_unfolds_it(browser: "sync_api.Browser", ad
     page.close()
 
 
-def test_pages_are_light(address: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    site = next(Path(tmp_path_factory.getbasetemp()).glob("browser*/site"))
+def test_pages_are_light(root: Path, address: str) -> None:
+    site = root / "site"
     assert (site / BLOCK / "index.html").stat().st_size < 250_000
     ours = sum(path.stat().st_size for path in (site / "assets").glob("lab.*"))
     assert ours < 40_000
+
+
+# --- Traces ---------------------------------------------------------------------------------------
+
+ANSWERS = """<title>Perfetto</title><script>
+onmessage = (event) => {
+  (window.heard ??= []).push(event.data);
+  if (event.data === "PING") event.source.postMessage("PONG", event.origin);
+};
+</script>"""
+SILENT = "<title>Perfetto</title>"
+HTML = "text/html"
+Opened = tuple["sync_api.Page", list[str]]
+
+
+@pytest.fixture
+def opened(browser: "sync_api.Browser", address: str) -> Iterator[Callable[[str], Opened]]:
+    """Return a function: the block's page, with a stand-in for Perfetto, and all requests."""
+    context = browser.new_context(viewport=DESKTOP)
+    requests: list[str] = []
+    context.on("request", lambda request: requests.append(request.url))
+
+    def load(answer: str, before: str = "") -> Opened:
+        context.route(f"{PERFETTO}/**", lambda route: route.fulfill(body=answer, content_type=HTML))
+        page = context.new_page()
+        page.add_init_script(before)
+        page.goto(address + BLOCK, wait_until="load")
+        page.set_default_timeout(10_000)
+        return page, requests
+
+    yield load
+    context.close()
+
+
+def click(page: "sync_api.Page") -> "sync_api.Page":
+    """Click the button and return the window that it opens."""
+    with page.expect_popup() as window:
+        page.get_by_role("button", name="Open in Perfetto").click()
+    return window.value
+
+
+def said(page: "sync_api.Page", text: str) -> None:
+    """Wait until the line beside the button says this."""
+    status = page.locator(".lab-trace__said")
+    sync_api.expect(status).to_contain_text(text)
+
+
+def test_a_trace_arrives_byte_for_byte(
+    root: Path, address: str, opened: Callable[..., Opened]
+) -> None:
+    page, requests = opened(ANSWERS)
+    assert "another site, ui.perfetto.dev, in a new window" in page.inner_text(".lab-trace__note")
+    assert page.locator(".lab-trace__said").get_attribute("role") == "status"
+    page.wait_for_timeout(300)
+    assert [url for url in requests if not url.startswith((address, "data:"))] == []
+    assert [url for url in requests if url.endswith(".gz")] == []  # not even our own trace
+    window = click(page)
+    said(page, "Handed over")
+    window.wait_for_function("heard.at(-1).perfetto")
+    heard = window.evaluate(
+        """heard.map((one) => one === "PING" ? one : {...one.perfetto,
+            buffer: [...new Uint8Array(one.perfetto.buffer)]})"""
+    )
+    [artefact] = json.loads(record_file(root, "traced").read_text())["artefacts"]
+    file = record_file(root, "traced").with_name(artefact["file"])
+    assert bytes(heard[-1]["buffer"]) == file.read_bytes()
+    assert heard[-1]["fileName"] == artefact["file"]
+    assert heard[-1]["title"] == "model-compile/traced on cpu"
+    assert set(map(str, heard[:-1])) == {"PING"}
+    page.wait_for_timeout(300)
+    assert window.evaluate("heard.length") == len(heard)  # once, and no further PING
+    assert {url for url in requests if not url.startswith((address, "data:"))} == {f"{PERFETTO}/"}
+
+
+def test_a_blocked_window_is_said(opened: Callable[..., Opened]) -> None:
+    page, requests = opened(ANSWERS, "window.open = () => null")
+    page.get_by_role("button", name="Open in Perfetto").click()
+    said(page, "The browser blocked the new window.")
+    assert [url for url in requests if url.endswith(".gz")] == []
+
+
+@pytest.mark.parametrize("how", ["abort", "404"])
+def test_a_failed_download_is_said_and_closes_the_window(
+    opened: Callable[..., Opened], how: str
+) -> None:
+    page, _ = opened(ANSWERS)
+    answer = {"abort": lambda route: route.abort(), "404": lambda route: route.fulfill(status=404)}
+    page.route(re.compile(r"\.gz$"), answer[how])
+    window = click(page)
+    said(page, "the file could not be fetched")
+    if not window.is_closed():
+        window.wait_for_event("close")
+    assert page.get_by_role("button", name="Open in Perfetto").is_enabled()
+
+
+def test_no_answer_is_said(opened: Callable[..., Opened]) -> None:
+    page, _ = opened(SILENT)
+    page.clock.install()
+    window = click(page)
+    page.clock.run_for(20_000)
+    said(page, "Opening")
+    page.clock.run_for(11_000)
+    said(page, "it did not answer within 30 s")
+    assert not window.is_closed()
+
+
+def test_an_answer_of_another_window_does_not_count(opened: Callable[..., Opened]) -> None:
+    page, _ = opened(SILENT)
+    click(page)
+    page.evaluate("postMessage('PONG', '*')")
+    page.wait_for_timeout(300)
+    said(page, "Opening")
+
+
+def test_a_window_closed_too_early_is_said(opened: Callable[..., Opened]) -> None:
+    page, _ = opened(SILENT)
+    click(page).close()
+    said(page, "its window was closed")
+
+
+def test_without_a_script_the_trace_is_a_link(browser: "sync_api.Browser", address: str) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport=PHONE)
+    page = context.new_page()
+    page.goto(address + BLOCK)
+    assert page.locator(".lab-trace a[download]").is_visible()
+    assert not page.locator(".lab-trace button").is_visible()
+    context.close()

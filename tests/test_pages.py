@@ -12,6 +12,7 @@ from small_site import copy_record, make, record_file
 from fba_lab import build, pages, prose, recorder
 
 ID = "model-compile/first-steps"
+TRACED = "model-compile/traced"
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +135,28 @@ def test_chart_and_table(site: build.Build) -> None:
     assert "&lt;i&gt;print&lt;/i&gt;" in out
 
 
+def test_timeline_and_trace(site: build.Build) -> None:
+    out = printed(site, pages.timeline, TRACED, "timeline", title="Steps", caption="<c>")
+    assert out.count("<svg") == 1
+    assert ">Steps, CPU · " in out
+    assert "&lt;c&gt;" in out
+    out = printed(site, pages.trace, TRACED, device="cpu")
+    name = r"traced\.steps-?\w*\.\w+\.json\.gz"
+    [file] = re.findall(rf'href="\.\./\.\./records/cpu/model-compile/({name})"', out)
+    assert f">{file}</a> (trace, " in out
+    assert re.search(r'<div class="lab-trace__open" hidden>.*Open in Perfetto', out)
+    assert 'role="status"' in out
+    assert not site.problems
+
+
+def test_results_and_cli(site: build.Build) -> None:
+    assert "21.5" in words(printed(site, pages.results))
+    assert "usage: study [-h]" in words(printed(site, pages.cli, "study"))
+    site.mode = "off"
+    assert printed(site, pages.results) == ""
+    assert not site.problems
+
+
 @pytest.mark.parametrize(
     ("call", "arguments", "options"),
     [
@@ -148,6 +171,11 @@ def test_chart_and_table(site: build.Build) -> None:
         (pages.chart, (ID, "nothing"), {}),
         (pages.table, (ID, "nothing"), {}),
         (pages.source, ("gone.py",), {}),
+        (pages.timeline, (ID, "breaks"), {}),
+        (pages.trace, (ID,), {"device": "cpu"}),
+        (pages.trace, (TRACED,), {"device": "h200"}),
+        (pages.cli, ("studdy",), {}),
+        (pages.cli, ("train_gpt.py",), {}),
     ],
 )
 def test_no_mistake_ends_the_page(
