@@ -66,8 +66,8 @@ STRONG = re.compile(
 )
 WEAK = re.compile(
     r"\b(?:more|less|fewer|higher|lower|larger|smaller|bigger|longer|shorter|greater|better|worse"
-    r"|highest|lowest|largest|smallest|biggest|longest|shortest|best|worst|twice|half"
-    r"|falls?|fell|rises?|rose|drops?|dropped|grows?|grew|shrinks?|shrank|saves?|saved|reduces?"
+    r"|twice|half"
+    r"|falls?|fell|rises?|rose|drops?|dropped|grows?|grew|shrinks?|shrank|saves|saved|reduces?"
     r"|reduced|improves?|improved|beats?)\b",
     re.IGNORECASE,
 )

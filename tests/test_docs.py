@@ -72,6 +72,7 @@ def test_comparisons_without_a_claim_are_found(text: str, words: list[str]) -> N
     "text",
     [
         "A longer explanation, more than one graph, the larger of two, and no longer in time.",
+        "The largest value is {{ metric('a/b', 'c') }}, the shortest row.",
         "At least two at a time, one more time, the same time more or less. A larger window.",
         "Two flags, ten training steps, step 0, page 3 of CUDA 12.8, the H200, bf16, 2026-11-30.",
         "It ran on torch 2.13 and Python 3.11, in `12 ms`, see [it](https://a.b/12%20ms).",
