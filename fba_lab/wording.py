@@ -51,22 +51,24 @@ WORDS = (
 TYPED = re.compile(
     rf"(?<![\w.,/-])\d(?:[\d.,]*\d)?[ \u00a0\n-]?(?:(?:{UNITS})(?:/s)?\b|[x×](?!\w)|×|%)"
     rf"|(?i:\b(?:{WORDS})[ \n-]?(?:{SPELLED}|percent|per cent|fold)\b)"
-    r"|\bloss(?:es)?(?: (?:of|is|was|at|to|about|near|from|reaches|reached))*[ \n]+\d+\.\d+"
+    r"|(?<![\w.,:/-])\d+\.\d+(?![\w.]*\w)"
 )
 NAMED = re.compile(
-    r"\b(?:torch|pytorch|python|cuda|triton|step|stage|layer|seed|line|version)\s$", re.IGNORECASE
+    r"\b(?:torch|pytorch|python|cuda|triton|step|stage|layer|seed|line|version)\s"
+    r"(?:[\d.]+,?\s(?:and|or|to)\s)?$",
+    re.IGNORECASE,
 )
 """Before a number that names a thing and measures none: "torch 2.13", "step 0"."""
 STRONG = re.compile(
     r"\b(?:fast(?:er|est)|slow(?:er|est|s)|quick(?:er|est)|cheap(?:er|est)|speed-?ups?|sped up"
     r"|speeds? up|outperform(?:s|ed)?|(?:twice|thrice|half)\s+(?:as|the|that|its)"
     r"|halves|halved|doubles|doubled|triples|tripled|(?:takes?|took)\s+longer"
-    r"|as\s+(?:fast|slow|quick|cheap|expensive)\b)",
+    r"|orders?\s+of\s+magnitude|as\s+(?:fast|slow|quick|cheap|expensive)\b)",
     re.IGNORECASE,
 )
 WEAK = re.compile(
     r"\b(?:more|less|fewer|higher|lower|larger|smaller|bigger|longer|shorter|greater|better|worse"
-    r"|twice|half"
+    r"|twice|half|(?:a|one|two|three)[ -](?:third|quarter|fifth|tenth|hundredth)s?"
     r"|falls?|fell|rises?|rose|drops?|dropped|grows?|grew|shrinks?|shrank|saves|saved|reduces?"
     r"|reduced|improves?|improved|beats?)\b",
     re.IGNORECASE,
@@ -219,7 +221,7 @@ def _judge(line: int, text: str) -> Iterator[Finding]:
 
 def _typed(text: str) -> Iterator[re.Match[str]]:
     for found in TYPED.finditer(text):
-        if not NAMED.search(text, max(0, found.start() - 12), found.start()):
+        if not NAMED.search(text, max(0, found.start() - 24), found.start()):
             yield found
 
 
