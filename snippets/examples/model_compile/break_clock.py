@@ -13,7 +13,7 @@ from snippets import train_gpt
 
 LAB = dict(
     block="model-compile",
-    devices=["cpu", "h200"],
+    devices=["cpu"],
     main=False,
     limit_s=120,
     cache="shared",

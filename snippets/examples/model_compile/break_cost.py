@@ -27,7 +27,7 @@ LAB = dict(
     raises=None,
     heavy=False,
 )
-TURNS = 3
+TURNS = 2
 PASSES = 12
 
 

@@ -23,7 +23,7 @@ LAB = dict(
 )
 
 
-ROUNDS = {"cpu": 12, "cuda": 40}
+ROUNDS = {"cpu": 12, "cuda": 24}
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ LAB = dict(
     heavy=False,
 )
 STEPS = 10
-PAIRS = 3
+PAIRS = 2
 
 
 def train() -> None:

@@ -32,7 +32,7 @@ LAB = dict(
 LAUNCHES = {
     "fused by Inductor": r"\b((?:triton|cpp)_\w*fused_\w+)(?:\.run)?\(",
     "matrix product": r"\bextern_kernels\.(\w*mm\w*)\(",
-    "attention": r"\btorch\.ops\.aten\.(\w*attention\w*)[.\w]*\(",
+    "attention": r"\btorch\.ops\.\w+\.(\w*att(?:ention|n)\w*)[.\w]*\(",
     "other ATen call": r"\b(?:torch\.ops\.)?aten\.((?!\w*attention)\w+)[.\w]*\(",
 }
 

@@ -125,9 +125,12 @@ def main() -> None:
         measure.table(name, ["span", "calls a step", "ms a step"], rows)
 
     # A CPU's compiled kernels leave no spans of their own, so there the operators stand for them.
-    kernels = [
+    on_gpu = [
         event for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
     ]
+    # The GPU is behind: what it still does for the step before was launched before the recording.
+    launched = {e["args"].get("correlation") for e in events if "cuda" in e.get("cat", "")}
+    kernels = [event for event in on_gpu if event["args"].get("correlation") in launched]
     work = kernels or [event for event in cpu if event not in steps]
     times: dict[tuple[str, str], list[float]] = defaultdict(list)
     for event, ms in zip(work, self_times(work), strict=True):
@@ -147,8 +150,9 @@ def main() -> None:
     measure.metric("kernel_names", len(times), "names")
     measure.metric("kernels_a_step", len(work) / len(steps), "kernels")
     if kernels:
-        first, last = kernels[0]["ts"], max(event["ts"] + event["dur"] for event in kernels)
-        measure.metric("gpu_busy_percent", 100 * total * len(steps) / ((last - first) / 1e3), "%")
+        first, last = on_gpu[0]["ts"], max(event["ts"] + event["dur"] for event in on_gpu)
+        busy = sum(event["dur"] for event in on_gpu) / (last - first)
+        measure.metric("gpu_busy_percent", 100 * busy, "%")
 
     start, end = steps[1]["ts"], steps[1]["ts"] + steps[1]["dur"]
     spans = [
@@ -166,7 +170,7 @@ def main() -> None:
     ]
     rows = cells("Python", spans, parts, start, end)
     if kernels:
-        rows += cells("GPU", kernels, list(map(kind_of, kernels)), start, end)
+        rows += cells("GPU", on_gpu, list(map(kind_of, on_gpu)), start, end)
     measure.table("timeline", ["row", "name", "start_ms", "ms"], rows)
 
 

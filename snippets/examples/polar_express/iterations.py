@@ -11,7 +11,7 @@ from snippets import train_gpt
 
 LAB = dict(
     block="polar-express",
-    devices=["cpu", "h200"],
+    devices=["cpu"],
     main=False,
     limit_s=240,
     cache="shared",
