@@ -33,7 +33,7 @@ class Ran:
     """One test that has run."""
 
     name: str
-    """The function, with its parameters in brackets."""
+    """File and function, with its parameters in brackets."""
     outcome: str
     """passed, failed or skipped."""
     seconds: float
@@ -62,10 +62,13 @@ def example(root: Path = ROOT) -> Example:
     )
 
 
-def tests(root: Path = ROOT) -> dict[str, Path]:
-    """Return the file of each test that is marked `gpu`, by the name of its function."""
-    files = sorted((Path(root) / TESTS).glob("test_*.py"))
-    return {node.name: file for file in files for node in _marked(file)}
+def tests(root: Path = ROOT) -> list[str]:
+    """Return the tests that are marked `gpu`, as "test_file.py::test_function"."""
+    return [f"{file.name}::{node.name}" for file in _files(root) for node in _marked(file)]
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted((Path(root) / TESTS).glob("test_*.py"))
 
 
 def _marked(file: Path) -> Iterator[ast.FunctionDef]:
@@ -79,7 +82,7 @@ def key(root: Path = ROOT) -> depend.Key:
     """Return today's key: over the tests and all that they reach."""
     root = Path(root).resolve()
     texts: dict[str, str] = {}
-    for file in sorted(set(tests(root).values())):
+    for file in filter(lambda file: any(_marked(file)), _files(root)):
         dotted = f"{TESTS}.{file.stem}"
         module = depend.index(file, dotted, root)
         reach = depend.Reach(root, dotted)
@@ -202,7 +205,7 @@ class Plugin:
         """Keep how a test ended; a setup or teardown that failed counts as its end."""
         if "gpu" not in report.keywords or not (report.when == "call" or not report.passed):
             return
-        name = report.nodeid.rpartition("::")[2]
+        name = report.nodeid.removeprefix(f"{TESTS}/")
         lines = str(report.longrepr or "").splitlines() if not report.passed else []
         reason = next((line[1:].strip() for line in lines if line.startswith("E ")), "")
         self.ran[name] = Ran(name, report.outcome, report.duration, report.capstdout, reason)

@@ -107,10 +107,10 @@ def test_a_run_of_the_suite_becomes_its_record(small: Repository) -> None:
     assert made and (made.status, made.device) == ("ok", "h200")
     tests, differences = made.tables
     assert [row[:2] for row in tests["rows"]] == [
-        ["test_scale[1.0]", "passed"],
-        ["test_size", "passed"],
+        ["test_a.py::test_scale[1.0]", "passed"],
+        ["test_a.py::test_size", "passed"],
     ]
-    assert differences["rows"] == [["test_scale[1.0]", "scale", 0.0, 0.5]]
+    assert differences["rows"] == [["test_a.py::test_scale[1.0]", "scale", 0.0, 0.5]]
     assert str(small.root) not in record.to_json(made) and "/tmp/" not in made.text
     assert made.provenance["device_name"] == "NVIDIA H200"
     assert (made.provenance["commit"], made.provenance["dirty"]) == ("abcdef1", False)
@@ -153,7 +153,7 @@ def test_a_failure_is_recorded_and_said(small: Repository) -> None:
     found = state(small)
     assert found.record and found.record.status == "error"
     assert found.problem == (
-        "error: TestFailure: 1 did not pass, first test_scale[1.0]: assert 6.0 == 7.0"
+        "error: TestFailure: 1 did not pass, first test_a.py::test_scale[1.0]: assert 6.0 == 7.0"
     )
     assert suite.problem(small.root) == f"suite/gpu on h200: {found.problem}"
 
@@ -166,7 +166,11 @@ def test_a_failure_is_recorded_and_said(small: Repository) -> None:
         (["-m", "gpu", "-x", "--deselect", "tests/test_a.py::test_size"], True, "only a part"),
         (["-m", "gpu"], False, "no GPU here"),
         (["-m", "not gpu"], True, "only a part was asked for"),
-        (["--ignore", "tests/test_a.py"], True, "test_scale, test_size did not run"),
+        (
+            ["--ignore", "tests/test_a.py"],
+            True,
+            "test_a.py::test_scale, test_a.py::test_size did not run",
+        ),
     ],
 )
 def test_a_part_or_a_run_without_a_gpu_is_not_recorded(
