@@ -6,9 +6,11 @@ tokens a step are those of the first stage throughout; no text comes twice.
 """
 
 import dataclasses
+import functools
 from statistics import median
 
 import torch
+from torch import nn
 
 from fba_lab import measure, resume
 from snippets import train_gpt
@@ -23,15 +25,15 @@ LAB = dict(
     raises=None,
     heavy=True,
 )
-STEPS, VAL_EVERY, SEEDS = 100, 25, 3
+STEPS, VAL_EVERY, SEEDS = 80, 20, 3
 FIRST = train_gpt.STAGES["speedrun"][0]
 BASELINE = dataclasses.replace(
     train_gpt.PRESETS["speedrun"],
     steps=STEPS,
     stages=(FIRST._replace(share=1.0),),
-    momentum_rise=20,  # the same share of the run as in a full one
+    momentum_rise=16,  # about the same share of the run as in a full one
     momentum_fall=3,
-    val_tokens=1 << 20,
+    val_tokens=1 << 19,
 )
 WIDE = FIRST._replace(share=1.0, window_short=2048, window_long=2048)
 VARIANTS = {
@@ -43,14 +45,31 @@ VARIANTS = {
 }
 
 
-def train(config: train_gpt.Config, seed: int, device: torch.device) -> dict[str, list[float]]:
+@functools.cache
+def compiled(name: str, device: torch.device) -> tuple[train_gpt.GPT, nn.Module]:
+    """The model of a variant and its compiled form, used for all seeds: compiling takes long."""
+    model = train_gpt.build_model(VARIANTS[name], device)
+    return model, train_gpt.compile_model(model, VARIANTS[name])
+
+
+@torch.no_grad()
+def start_at(
+    model: train_gpt.GPT, config: train_gpt.Config, seed: int, device: torch.device
+) -> None:
+    """Gives the model the weights that it would have been built with from this seed."""
+    fresh = train_gpt.build_model(config, device, seed=seed)
+    for weight, new in zip(model.parameters(), fresh.parameters(), strict=True):
+        weight.copy_(new)
+
+
+def train(name: str, seed: int, device: torch.device) -> dict[str, list[float]]:
     """One run: validation losses at every VAL_EVERY steps, and milliseconds of each step."""
-    folder = measure.data("webster")
+    config, folder = VARIANTS[name], measure.data("webster")
     stream = train_gpt.data_stream(train_gpt.shard_files(folder, "train"), config, device)
     val_files = train_gpt.shard_files(folder, "val")
-    model = train_gpt.build_model(config, device, seed=seed)
-    optimizer = train_gpt.MuonAndAdam(model, config)
-    model = train_gpt.compile_model(model, config)
+    plain, model = compiled(name, device)
+    start_at(plain, config, seed, device)
+    optimizer = train_gpt.MuonAndAdam(plain, config)
     train_gpt.warm_up(model, optimizer, stream, config, steps=1)
     found: dict[str, list[float]] = {"val": [], "step_ms": []}
     for step in range(STEPS):
@@ -70,10 +89,8 @@ def main() -> None:
     train_gpt.set_dynamo_limits()
     runs: dict[str, list[dict]] = {name: [] for name in VARIANTS}
     for seed in range(SEEDS):
-        for name, config in VARIANTS.items():
-            # A model of its own for each run: without this the next would be too many variants.
-            torch._dynamo.reset()
-            run = resume.part(f"{name}-{seed}", lambda c=config, s=seed: train(c, s, device))
+        for name in VARIANTS:
+            run = resume.part(f"{name}-{seed}", lambda n=name, s=seed: train(n, s, device))
             runs[name].append(run)
             print(f"seed {seed}, {name}: validation loss {run['val'][-1]:.4f}", flush=True)
     steps = list(range(VAL_EVERY, STEPS + 1, VAL_EVERY))
