@@ -825,7 +825,7 @@ PARAMETER_TABLE = {rule.weight: rule for rule in (
     Rule("residual_scalars",  "adam",   torch.float32,  False,  5.0,    (0.90, 0.99)),
     Rule("bigram_scalars",    "adam",   torch.float32,  False,  5.0,    (0.90, 0.99)),
     Rule("smear_gate",        "adam",   torch.float32,  False,  0.01,   (0.90, 0.99)),
-    Rule("smear_scalar",      "adam",   torch.float32,  False,  0.01,   (0.90, 0.99)),
+    Rule("smear_scalar",      "adam",   torch.float32,  False,  5.0,    (0.90, 0.99)),
 )}
 # fmt: on
 # --8<-- [end:parameter-table]

@@ -84,7 +84,7 @@ def main() -> None:
     ms: dict[str, list[float]] = {name: [] for name in VARIANTS}
     graphs: dict[str, int] = {}
     functions: dict[str, list[str]] = {}
-    for _ in range(TURNS):
+    for _ in range(measure.rounds(TURNS)):
         for name in VARIANTS:
             torch._dynamo.reset()
             utils.counters.clear()

@@ -80,7 +80,7 @@ def files_by_kind(caches: Path) -> list[list]:
 
 def main() -> None:
     runs: dict[str, list[dict]] = {"first": [], "second": []}
-    for _ in range(PAIRS):
+    for _ in range(measure.rounds(PAIRS)):
         with tempfile.TemporaryDirectory() as folder:
             for process in runs:
                 runs[process].append(in_new_process(Path(folder)))

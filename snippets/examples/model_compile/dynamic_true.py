@@ -79,7 +79,7 @@ def main() -> None:
     measure.table("whole_model", columns, rows)
 
     ms: dict[str, list[float]] = {name: [] for name in compiled}
-    for turn in range(ROUNDS[device.type]):
+    for turn in range(measure.rounds(ROUNDS[device.type])):
         for name, one in compiled.items():
 
             def one_pass(one=one) -> None:

@@ -49,7 +49,8 @@ def main() -> None:
             measure.metric(f"{name}_peak_gb", torch.cuda.max_memory_allocated() / 1e9, "GB")
 
     ms: dict[str, list[float]] = {name: [] for name in models}
-    for _ in range(ROUNDS[device.type]):
+    rounds = measure.rounds(ROUNDS[device.type])
+    for _ in range(rounds):
         for name, model in models.items():
             ms[name] += time_step(model, warmup=0)
 
@@ -58,10 +59,9 @@ def main() -> None:
         measure.metric(f"{name}_ms", samples, "ms")
         measure.metric(f"{name}_tokens_per_s", [1000 * tokens / t for t in samples], "tokens/s")
     measure.metric("ratio", [e / c for e, c in zip(ms["eager"], ms["compiled"], strict=True)], "x")
-    rounds = list(range(ROUNDS[device.type]))
     for name, samples in ms.items():
-        measure.series(f"{name}_step_ms", rounds, samples, x_label="round", y_label="ms")
-    print(f"{ROUNDS[device.type]} rounds of {tokens:,} tokens, eager and compiled in turn")
+        measure.series(f"{name}_step_ms", list(range(rounds)), samples, x_label="round", y_label="ms")
+    print(f"{rounds} rounds of {tokens:,} tokens, eager and compiled in turn")
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def in_new_process(caches: Path) -> dict:
 
 def main() -> None:
     runs = {"cold": [], "warm": []}
-    for _ in range(PAIRS):
+    for _ in range(measure.rounds(PAIRS)):
         with tempfile.TemporaryDirectory() as folder:
             for caches in runs:
                 runs[caches].append(in_new_process(Path(folder)))
