@@ -184,7 +184,7 @@ def run_wording(options: argparse.Namespace) -> int:
 def report(root: Path = ROOT) -> list[dict[str, Any]]:
     """Return one row per metric and record."""
     rows = []
-    for one in example.discover(root).values():
+    for one in [*example.discover(root).values(), suite.example(root)]:
         for where in [*record.required(one), *_extra(one, record.required(one), root)]:
             found = record.load(one, where, root)
             for metric in found.metrics if found else []:

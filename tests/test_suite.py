@@ -195,6 +195,9 @@ def test_check_lists_it(small: Repository) -> None:
         suite.make([], "h200", 0.2, None, small.root), {}, suite.example(small.root), small.root
     )
     assert "suite/gpu" in check().stdout and "no such example" not in check().stdout
+    command = [sys.executable, "-m", "fba_lab", "report", "--root", str(small.root)]
+    report = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    assert "suite/gpu  h200    passed" in report
     (small.root / "tests" / "test_a.py").unlink()
     assert "suite/gpu.json: no such example; delete it" in check().stdout
 
