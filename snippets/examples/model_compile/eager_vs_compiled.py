@@ -60,7 +60,9 @@ def main() -> None:
         measure.metric(f"{name}_tokens_per_s", [1000 * tokens / t for t in samples], "tokens/s")
     measure.metric("ratio", [e / c for e, c in zip(ms["eager"], ms["compiled"], strict=True)], "x")
     for name, samples in ms.items():
-        measure.series(f"{name}_step_ms", list(range(rounds)), samples, x_label="round", y_label="ms")
+        measure.series(
+            f"{name}_step_ms", list(range(rounds)), samples, x_label="round", y_label="ms"
+        )
     print(f"{rounds} rounds of {tokens:,} tokens, eager and compiled in turn")
 
 
