@@ -28,12 +28,18 @@ def values(x: torch.Tensor, coefficients: tuple) -> list[float]:
     return out[:, 0, 0].tolist()
 
 
+def bands(x: torch.Tensor, coefficients: tuple) -> list[tuple[float, float]]:
+    """Smallest and largest value before the first polynomial and after each one."""
+    outs = [values(x, coefficients[:k]) for k in range(len(coefficients) + 1)]
+    return [(min(out), max(out)) for out in outs]
+
+
 def main() -> None:
     polar, newton = train_gpt.POLAR_COEFFICIENTS, train_gpt.NEWTON_SCHULZ_COEFFICIENTS
     labels = dict(x_label="singular value before", y_label="after")
-    x = torch.linspace(0, 1, 121)
+    close = torch.linspace(0, 0.01, 121)
     for steps in range(1, len(polar) + 1):
-        measure.series(f"after_{steps}", x.tolist(), values(x, polar[:steps]), **labels)
+        measure.series(f"after_{steps}", close.tolist(), values(close, polar[:steps]), **labels)
     near = torch.linspace(0, 0.02, 81)
     measure.series("polar", near.tolist(), values(near, polar), **labels)
     measure.series("newton", near.tolist(), values(near, newton), **labels)
@@ -44,11 +50,12 @@ def main() -> None:
         measure.metric(f"{name}_gain", gain, "x")
         fine = torch.linspace(0, 1, 100_001)
         out = torch.tensor(values(fine, coefficients))
-        measure.metric(f"{name}_highest", out.max().item(), "")
-        reached = fine[out >= 0.5][0].item()
-        measure.metric(f"{name}_reaches_half_at", reached, "")
-        beyond = out[fine >= 0.01]
-        measure.metric(f"{name}_lowest_from_hundredth", beyond.min().item(), "")
+        measure.metric(f"{name}_reaches_half_at", fine[out >= 0.5][0].item(), "")
+        band = bands(fine[fine >= 0.01], coefficients)
+        for edge, ys in zip(("lowest", "highest"), zip(*band, strict=True), strict=True):
+            axes = dict(x_label="polynomials applied", y_label="singular value")
+            measure.series(f"{name}_{edge}", list(range(len(ys))), ys, **axes)
+            measure.metric(f"{name}_{edge}", ys[-1], "")
     rows = [
         [step, *map(round, polar_abc, [4] * 3), *map(round, newton_abc, [4] * 3)]
         for step, (polar_abc, newton_abc) in enumerate(zip(polar, newton, strict=True), 1)
