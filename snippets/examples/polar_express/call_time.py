@@ -24,6 +24,7 @@ LAB = dict(
 )
 PART = 2  # matrices for the SVD, which takes long
 CALLS = 5
+REPEATS = 30
 
 
 def eager(gradient_NRC: Tensor) -> Tensor:
@@ -55,13 +56,13 @@ def main() -> None:
     device = torch.device(measure.device())
     config = train_gpt.PRESETS["speedrun"]
     L, D = config.layers, config.width
-    rows = []
+    rows, sums = [], {"compiled": [0.0] * REPEATS, "eager": [0.0] * REPEATS}
     for name, shape in {"attention": (4 * L, D, D), "mlp": (2 * L, 4 * D, D)}.items():
         stack = torch.randn(shape, device=device, dtype=torch.bfloat16)
         part = stack[:PART].float()
         ways = {
-            "compiled": (lambda x=stack: train_gpt.polar_express(x), 3, 30, len(stack)),
-            "eager": (lambda x=stack: eager(x), 3, 30, len(stack)),
+            "compiled": (lambda x=stack: train_gpt.polar_express(x), 3, REPEATS, len(stack)),
+            "eager": (lambda x=stack: eager(x), 3, REPEATS, len(stack)),
             "svd": (lambda x=part: torch.linalg.svd(x, full_matrices=False), 1, 5, PART),
         }
         for way, (call, warmup, repeats, matrices) in ways.items():
@@ -70,11 +71,18 @@ def main() -> None:
             if way == "svd":
                 continue
             measure.metric(f"{name}_{way}_ms", ms, "ms")
+            sums[way] = [a + b for a, b in zip(sums[way], ms, strict=True)]
             rate = [operations(*shape) / t / 1e9 for t in ms]
             measure.metric(f"{name}_{way}_tflops", rate, "TFLOP/s")
             found = kernels(call)
             measure.metric(f"{name}_{way}_kernels", sum(row[1] for row in found), "kernels")
+            copied = sum(row[2] for row in found if row[0].startswith("Memcpy"))
+            measure.metric(
+                f"{name}_{way}_copying", 100 * copied / sum(row[2] for row in found), "%"
+            )
             rows += [[name, way, *row] for row in found]
+    for way, ms in sums.items():
+        measure.metric(f"both_{way}_ms", ms, "ms")
     measure.table("kernels", ["stack", "", "kernel", "launches a call", "ms a call"], rows)
 
 
