@@ -72,7 +72,7 @@ def framed(svg: str, table: str, *, title: str, caption: str, class_: str = "lab
     scroll = render.region("div", svg, title, class_="lab-chart__scroll")
     caption_html = render.tag("figcaption", escape(caption)) if caption else ""
     summary = render.tag("summary", "The numbers of this chart")
-    below = render.tag("details", summary, table, class_="lab-numbers", data_search_exclude=True)
+    below = render.tag("details", summary, table, class_="lab-numbers")
     return render.tag("figure", scroll, caption_html, below, class_=class_)
 
 

@@ -92,4 +92,5 @@ def blocks(here: str = "") -> str:
         items = [render.tag("li", _block_link(one, here)) for one in entries]
         title = render.tag("p", escape(section), class_="lab-blocks__section")
         groups.append(render.tag("div", title, render.tag("ul", *items)) if items else "")
-    return render.tag("div", *groups, class_="lab-blocks", data_search_exclude=True)
+    # A `section` for the search's sake: see output.device.
+    return render.tag("section", *groups, class_="lab-blocks", data_search_exclude=True)

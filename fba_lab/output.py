@@ -19,12 +19,18 @@ TRACE_NOTE = (
 
 
 def device(one: Shown, content: str) -> str:
-    """Return what belongs to one device as a block that the budget control opens or closes."""
+    """Return what belongs to one device as a block that the budget control opens or closes.
+
+    The search leaves results out, or every page would carry all of them. It takes the end of an
+    element inside for the end of what is excluded when both have the same name, so this is a
+    `section`, and holds none.
+    """
     where = escape(one.name)
     mark = render.tag("span", escape(one.verdict), class_=f"lab-verdict lab-verdict--{one.colour}")
     summary = render.tag("summary", render.tag("span", where, class_="lab-device"), mark)
     class_ = f"device device-{one.device}"
-    return render.tag("details", summary, content, class_=class_, open=True)
+    body = render.tag("section", content, class_="device__body", data_search_exclude=True)
+    return render.tag("details", summary, body, class_=class_, open=True)
 
 
 def result(one: Shown) -> str:
@@ -42,7 +48,7 @@ def result(one: Shown) -> str:
         _artefacts(one),
         provenance(one),
     ]
-    return render.tag("div", *parts, class_="lab-result", data_search_exclude=True)
+    return render.tag("div", *parts, class_="lab-result")
 
 
 def table(entry: Mapping[str, Any], label: str) -> str:

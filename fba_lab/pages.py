@@ -145,7 +145,8 @@ def _source(example: examples.Example, open: bool) -> str:
     lines = render.highlight(example.path.read_text(encoding="utf-8"))
     code = render.code(lines, start=1, anchor=anchor, label=example.file)
     summary = render.tag("summary", render.tag("code", escape(example.file)))
-    return render.tag("details", summary, code, class_="lab-source", open=open, id=anchor)
+    attributes = {"open": open, "id": anchor, "data_search_exclude": True}
+    return render.tag("details", summary, code, class_="lab-source", **attributes)
 
 
 def _shown(example: examples.Example, device: str | None) -> list[Shown]:

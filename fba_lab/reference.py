@@ -23,7 +23,8 @@ def numbers(site: build.Build) -> str:
     parts = [_block(block_id, found[block_id], where) for block_id in ids]
     links = [_entry(block_id, found[block_id]) for block_id in ids]
     contents = render.tag("ul", *links, class_="lab-contents")
-    return render.tag("div", contents, *parts, class_="lab-results", data_search_exclude=True)
+    # A `section` for the search's sake: see output.device.
+    return render.tag("section", contents, *parts, class_="lab-results", data_search_exclude=True)
 
 
 def _recorded(site: build.Build) -> dict[str, list[Shown]]:

@@ -64,9 +64,14 @@ def read(path: Path) -> argparse.ArgumentParser:
         LabProblem: when an argument is neither a literal nor made of constants of the file.
         BadSource: when the file cannot be read or is not valid Python.
     """
+    body = parse(path, path.parent.parent).body
+    function = next(
+        (one for one in body if isinstance(one, ast.FunctionDef) and one.name == FUNCTION), None
+    )
     made = None
-    for call in _calls(path):
-        args, options = [_value(one, path) for one in call.args], _options(call, path)
+    for call in _calls(function, path) if function else ():
+        args = [_value(one, path, function) for one in call.args]
+        options = {str(one.arg): _value(one.value, path, function) for one in call.keywords}
         if _name(call) == "argparse.ArgumentParser":
             made = argparse.ArgumentParser(**options)
         elif made:
@@ -76,20 +81,14 @@ def read(path: Path) -> argparse.ArgumentParser:
     return made
 
 
-def _calls(path: Path) -> list[ast.Call]:
+def _calls(function: ast.FunctionDef, path: Path) -> list[ast.Call]:
     """Return the calls that make a script's parser, which must stand in a row, in no branch."""
-    body = parse(path, path.parent.parent).body
-    found = [one for one in body if isinstance(one, ast.FunctionDef) and one.name == FUNCTION]
-    statements = [one.value for function in found for one in function.body if _is_simple(one)]
+    statements = [one.value for one in function.body if isinstance(one, ast.Expr | ast.Assign)]
     calls = [one for one in statements if isinstance(one, ast.Call) and _name(one) in READ]
-    for node in (node for function in found for node in ast.walk(function)):
+    for node in ast.walk(function):
         if isinstance(node, ast.Call) and _adds(node) and node not in calls:
             raise _unreadable(node, path)
     return calls
-
-
-def _is_simple(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr | ast.Assign)
 
 
 def _name(call: ast.Call) -> str:
@@ -106,24 +105,31 @@ def _unreadable(node: ast.expr, path: Path) -> LabProblem:
     return LabProblem(f"{where}: the help cannot be read from `{ast.unparse(node)}`")
 
 
-def _options(call: ast.Call, path: Path) -> dict[str, Any]:
-    return {str(one.arg): _value(one.value, path) for one in call.keywords}
-
-
-def _value(node: ast.expr, path: Path) -> Any:
-    """Return what an argument says: a literal, a type, a path, or texts that are put together."""
+def _value(node: ast.expr, path: Path, function: ast.FunctionDef) -> Any:
+    """Return what an argument says: a literal, a type, a path, a name, or texts put together."""
     match node:
         case ast.Name(name) if name in CONVERTERS:
             return CONVERTERS[name]
+        case ast.Name(name):
+            return _named(name, path, function)
         case ast.Attribute(ast.Name("argparse"), name):
             return getattr(argparse, name)
         case ast.Call(ast.Name("Path"), [ast.Constant(str() as where)], []):
             return Path(where)
         case ast.BinOp(left, ast.Add(), right):
-            return _value(left, path) + _value(right, path)
+            return _value(left, path, function) + _value(right, path, function)
         case ast.Call(ast.Attribute(ast.Constant(str() as between), "join"), [ast.Name(name)], []):
-            return between.join(constant.look_up(path, name))
+            return between.join(_named(name, path, function))
     try:
         return ast.literal_eval(node)
     except ValueError:
         raise _unreadable(node, path) from None
+
+
+def _named(name: str, path: Path, function: ast.FunctionDef) -> Any:
+    """Return what a name holds: a literal that the function assigned, else one of the file."""
+    for statement in function.body:
+        match statement:
+            case ast.Assign([ast.Name(bound)], value) if bound == name:
+                return _value(value, path, function)
+    return constant.look_up(path, name)

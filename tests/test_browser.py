@@ -129,6 +129,15 @@ def test_pages_are_light(root: Path, address: str) -> None:
     assert ours < 40_000
 
 
+def test_search_has_prose_and_no_results(root: Path) -> None:
+    index = json.loads((root / "site/search/search_index.json").read_text())
+    text = " ".join(one["text"] for one in index["docs"])
+    assert "Plain words." in text
+    assert "compile_model" in text  # the block's own code
+    for result in ("doubled: 42", "20.75", "EVIL", "ZeroDivisionError", "matmul", "Building the"):
+        assert result not in text, result
+
+
 # --- Traces ---------------------------------------------------------------------------------------
 
 ANSWERS = """<title>Perfetto</title><script>

@@ -102,9 +102,10 @@ def test_what_cannot_be_read_is_a_problem(tmp_path: Path, line: str, said: str) 
 
 
 def test_reads_what_is_written(tmp_path: Path) -> None:
-    shown = usage.text(usage.read(script(tmp_path, "add('two', nargs='*', help='rest')")))
+    line = "two = ('a', 'b'); add('two', nargs='*', choices=two, help='rest')"
+    shown = usage.text(usage.read(script(tmp_path, line)))
     assert "--one ONE   first" in shown
-    assert "two         rest" in shown
+    assert "{a,b}       rest" in shown
     assert shown.endswith("kinds:a b\n")
 
 
