@@ -39,7 +39,7 @@ def main() -> None:
             measure.metric(f"{name}_share", share, "%")
     columns = ["weight", "shape", "numbers", "% of all", "met by a token", "on CUDA"]
     measure.table("weights", columns, [[*r[:3], round(r[3], 2), *r[4:]] for r in rows])
-    sizes = dict((name, weight.numel()) for name, weight in weights)
+    sizes = {name: weight.numel() for name, weight in weights}
     measure.metric("weights", total, "numbers")
     measure.metric("met_by_a_token", met, "numbers")
     measure.metric("met_share", 100 * met / total, "%")
