@@ -218,7 +218,8 @@ def _live(example: Example, device: str, console: Console | None) -> record.Reco
         if console is not None:
             console.print(Text(f"{words} …", "dim"))
         return _run(example, device)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    # The time in front: a narrow terminal cuts the end of the line off.
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
         progress.add_task(words, total=None)
         return _run(example, device)
@@ -229,7 +230,7 @@ def _took(example: Example, device: str) -> str:
     site = build.Build(root=ROOT)
     for one in results.all_of(example, site):
         if one.result is not None and (one.device == "cpu") == (device == "cpu"):
-            return f" (took {one.result['seconds']:.0f} s on {one.name}; Ctrl-C stops it)"
+            return f" ({one.result['seconds']:.0f} s when recorded; Ctrl-C stops it)"
     return ""
 
 

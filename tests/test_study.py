@@ -134,7 +134,7 @@ def test_on_a_terminal_the_run_is_seen_to_go_on(recorded: Path) -> None:
     start += "from fba_lab import study; sys.exit(study.main(sys.argv[1:]))"
     command = [sys.executable, "-c", start, "train_gpt.py", "--block", "model-compile"]
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "CUDA_VISIBLE_DEVICES": ""}
-    env |= {"TERM": "xterm-256color", "COLUMNS": "100"}
+    env |= {"TERM": "xterm-256color", "COLUMNS": "80"}
     with subprocess.Popen(
         [*command, "--device", "cpu"], cwd=recorded, env=env, stdout=theirs
     ) as run:
@@ -146,7 +146,8 @@ def test_on_a_terminal_the_run_is_seen_to_go_on(recorded: Path) -> None:
     os.close(ours)
     shown = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", text.decode())
     assert run.returncode == 0, shown
-    live = re.findall(r"([⠀-⣿]) running first-steps on cpu .*?(\d:\d\d:\d\d)", shown)
+    live = re.findall(r"([⠀-⣿]) (\d:\d\d:\d\d) running first-steps on cpu \(", shown)
+    assert "s when recorded; Ctrl-C stops it)" in shown
     assert len({sign for sign, _ in live}) > 1, shown
     assert shown.rfind("running first-steps") < shown.find("✓ first-steps ran on")
     assert "\x1b[2K" in text.decode()  # the live line was taken back
