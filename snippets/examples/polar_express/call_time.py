@@ -56,7 +56,8 @@ def main() -> None:
     device = torch.device(measure.device())
     config = train_gpt.PRESETS["speedrun"]
     L, D = config.layers, config.width
-    rows, sums = [], {"compiled": [0.0] * REPEATS, "eager": [0.0] * REPEATS}
+    none = [0.0] * measure.rounds(REPEATS)
+    rows, sums = [], {"compiled": none, "eager": none}
     for name, shape in {"attention": (4 * L, D, D), "mlp": (2 * L, 4 * D, D)}.items():
         stack = torch.randn(shape, device=device, dtype=torch.bfloat16)
         part = stack[:PART].float()

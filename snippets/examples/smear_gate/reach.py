@@ -1,8 +1,8 @@
 """How far the scalar can travel
 
 Adam moves a weight by about its learning rate a step. So the rates of a whole run, added up, say
-how far the scalar can get; a short run of the tiny model says how far it did get. The second rate
-is that of the model's other single numbers.
+how far the scalar can get; a short run of the tiny model says how far it did get. Once at its
+own rate, and once at the rate of the gate's vector.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ LAB = dict(
 )
 RULES = train_gpt.PARAMETER_TABLE
 STEPS = 24
-RATES = {"table": RULES["smear_scalar"].lr_scale, "raised": RULES["attention_scalars"].lr_scale}
+RATES = {"own": RULES["smear_scalar"].lr_scale, "low": RULES["smear_gate"].lr_scale}
 
 
 def travel(config: train_gpt.Config, rate: float) -> list[float]:
