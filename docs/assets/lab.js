@@ -107,7 +107,8 @@
 
 // Traces: "Open in Perfetto" hands the file over inside the browser, as the Perfetto UI documents it:
 // open its window, send PING until PONG comes back, then post the file once. Nothing is fetched, and
-// no other site is asked for anything, before the click.
+// no other site is asked for anything, before the click. A host that sends the header
+// Cross-Origin-Opener-Policy: same-origin cuts the two windows apart; then only the link works.
 (() => {
   const PERFETTO = "https://ui.perfetto.dev";
   const PING_MS = 100;
