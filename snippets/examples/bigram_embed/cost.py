@@ -28,7 +28,8 @@ CALLS = 20
 
 def kernels(call: Callable[[], object]) -> tuple[list[list], list[float]]:
     """The kernels of one call, the longest first, and the milliseconds of each call in them."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+    only_gpu = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=only_gpu, acc_events=True) as trace:
         for _ in range(CALLS):
             call()
         torch.cuda.synchronize()

@@ -40,7 +40,8 @@ def operations(N: int, R: int, C: int) -> float:
 
 def kernels(call: Callable[[], object]) -> list[list]:
     """Name, launches and milliseconds of each kernel in one call, the longest first."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+    only_gpu = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=only_gpu, acc_events=True) as trace:
         for _ in range(CALLS):
             call()
         torch.cuda.synchronize()

@@ -28,7 +28,8 @@ TENSORS = 5  # x and its result forward; the gradient of that, x, and the gradie
 
 def kernels(call: Callable[[], object]) -> tuple[list[list], list[float]]:
     """The kernels of one call, the longest first, and the milliseconds of each call in them."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+    only_gpu = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=only_gpu, acc_events=True) as trace:
         for _ in range(CALLS):
             call()
         torch.cuda.synchronize()
