@@ -120,6 +120,13 @@ def main() -> None:
             regions[event["name"]].append(ms)
         elif event["name"] in AT_EVERY_CALL:
             python[event["name"]].append(ms)
+    in_step = [
+        [e for e in events if step["ts"] <= e["ts"] < step["ts"] + step["dur"]] for step in steps
+    ]
+    spent = [sum(e["dur"] for e in inside if e["name"] in AT_EVERY_CALL) for inside in in_step]
+    measure.metric("at_every_call_ms", [microseconds / 1e3 for microseconds in spent], "ms")
+    calls = sum(map(len, regions.values())) / len(steps)
+    measure.metric("compiled_calls_a_step", calls, "calls")
     for name, spans in (("regions", regions), ("at_every_call", python)):
         rows = [[one, len(ms) / len(steps), sum(ms)] for one, ms in sorted(spans.items())]
         measure.table(name, ["span", "calls a step", "ms a step"], rows)
@@ -147,6 +154,8 @@ def main() -> None:
         by_kind[kind] = [a + b for a, b in zip(by_kind[kind], numbers, strict=True)]
     kinds = sorted(([kind, *numbers] for kind, numbers in by_kind.items()), key=lambda row: -row[2])
     measure.table("kinds", columns[1:], kinds)
+    for kind, *_, share in kinds:
+        measure.metric(f"{kind.replace(' ', '_')}_percent", share, "%")
     measure.metric("kernel_names", len(times), "names")
     measure.metric("kernels_a_step", len(work) / len(steps), "kernels")
     if kernels:
