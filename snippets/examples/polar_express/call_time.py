@@ -53,6 +53,13 @@ def kernels(call: Callable[[], object]) -> list[list]:
     return sorted(rows, key=lambda row: -row[2])
 
 
+def shortened(rows: list[list], keep: int = 7) -> list[list]:
+    """The first rows, and all others added up in one."""
+    rest = rows[keep:]
+    others = [[f"{len(rest)} others", *(round(sum(row[at] for row in rest), 4) for at in (1, 2))]]
+    return rows[:keep] + (others if rest else [])
+
+
 def main() -> None:
     device = torch.device(measure.device())
     config = train_gpt.PRESETS["speedrun"]
@@ -82,7 +89,7 @@ def main() -> None:
             measure.metric(
                 f"{name}_{way}_copying", 100 * copied / sum(row[2] for row in found), "%"
             )
-            rows += [[name, way, *row] for row in found]
+            rows += [[name, way, *row] for row in shortened(found)]
     for way, ms in sums.items():
         measure.metric(f"both_{way}_ms", ms, "ms")
     measure.table("kernels", ["stack", "", "kernel", "launches a call", "ms a call"], rows)

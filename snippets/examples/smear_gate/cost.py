@@ -49,6 +49,13 @@ def kernels(call: Callable[[], object]) -> tuple[list[list], list[float]]:
     return sorted(rows, key=lambda row: -row[2]), sums
 
 
+def shortened(rows: list[list], keep: int = 7) -> list[list]:
+    """The first rows, and all others added up in one."""
+    rest = rows[keep:]
+    others = [[f"{len(rest)} others", *(round(sum(row[at] for row in rest), 4) for at in (1, 2))]]
+    return rows[:keep] + (others if rest else [])
+
+
 def main() -> None:
     device = torch.device(measure.device())
     config = train_gpt.Config(layers=1, layer_pattern="L", bigram_rows=2)
@@ -77,7 +84,7 @@ def main() -> None:
         found, ms = kernels(call)
         measure.metric(f"{way}_us", [1e3 * t for t in ms], "us")
         measure.metric(f"{way}_kernels", sum(row[1] for row in found), "kernels")
-        rows += [[way, *row] for row in found]
+        rows += [[way, *row] for row in shortened(found)]
     measure.table("kernels", ["", "kernel", "launches a call", "ms a call"], rows)
 
 
