@@ -19,13 +19,13 @@ from snippets import train_gpt
 
 LAB = dict(
     block="model-compile",
-    devices=["cpu", "h200"],
+    devices=["h200"],
     main=False,
     limit_s=600,
     cache="shared",
     data=["sotu"],
     raises=None,
-    heavy=False,
+    heavy=True,
 )
 TURNS = 2
 PASSES = 12
