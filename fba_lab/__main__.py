@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fba_lab import device, example, record, recorder, suite
+from fba_lab import device, example, notebook, record, recorder, suite
 from fba_lab.example import ROOT, Example
 
 RECORDS_LIMIT = 12 * 1024 * 1024
@@ -103,7 +103,7 @@ def run_check(options: argparse.Namespace) -> int:
 def check(root: Path = ROOT) -> list[dict[str, Any]]:
     """Return one row per example and device: required ones, and others that have a record."""
     rows = []
-    for one in example.discover(root).values():
+    for one in notebook.everything(root).values():
         asked = record.required(one)
         for where in [*asked, *_extra(one, asked, root)]:
             state = record.state(one, where, root)
@@ -124,7 +124,7 @@ def _row(one: Example, where: str, state: record.State, required: bool) -> dict[
 def strays(root: Path = ROOT) -> list[str]:
     """Return one line for each thing among the records that should not be there."""
     base = Path(root) / record.RECORDS
-    known = {*example.discover(root), *([suite.ID] if suite.tests(root) else [])}
+    known = {*notebook.everything(root), *([suite.ID] if suite.tests(root) else [])}
     lines = []
     for file in sorted(base.glob("*/*/*.json")):
         name = f"{file.parent.name}/{file.stem}"
@@ -184,7 +184,7 @@ def run_wording(options: argparse.Namespace) -> int:
 def report(root: Path = ROOT) -> list[dict[str, Any]]:
     """Return one row per metric and record."""
     rows = []
-    for one in [*example.discover(root).values(), suite.example(root)]:
+    for one in [*notebook.everything(root).values(), suite.example(root)]:
         for where in [*record.required(one), *_extra(one, record.required(one), root)]:
             found = record.load(one, where, root)
             for metric in found.metrics if found else []:

@@ -49,7 +49,12 @@ def run(file: str) -> int:
     sys.path[0] = str(Path(file).parent)
     error, code = None, 0
     try:
-        runpy.run_path(file, run_name="__main__")
+        if file.endswith(".ipynb"):
+            from fba_lab import cells  # which an example has no use for
+
+            cells.run(file)
+        else:
+            runpy.run_path(file, run_name="__main__")
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         error = _ending(stop) | {"message": f"exit code {stop.code or 0}"}

@@ -172,7 +172,7 @@ class Reach:
         head, *rest = chain
         if head == FILE_MARK:
             # In the trainer such a string is advice in a message; an example would run the file.
-            if module.name.startswith(f"{PACKAGE}.examples"):
+            if module.name.startswith((f"{PACKAGE}.examples", "docs.")):
                 self._whole(self._find(f"{PACKAGE}.{rest[0]}"))
             return
         for target in local.get(head) or module.imports.get(head, []):

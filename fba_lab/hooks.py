@@ -29,6 +29,8 @@ from fba_lab import (
     catalogue,
     example,
     fences,
+    jupyter,
+    notebook,
     pages,
     prose,
     recorder,
@@ -156,6 +158,9 @@ def _all_results(site: build.Build) -> list[results.Shown]:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Replace macros, refuse fences that may not be evaluated, and count the others."""
     site = build.current
+    if page.file.src_uri.endswith(notebook.SUFFIX):
+        site.enter_page(_page_path(page, site), get_relative_url(".", page.url) + "/")
+        return markdown  # a notebook is no Markdown, and is rendered as a whole
     text = page.file.content_string
     first_line = 1 + len(text.rstrip().split("\n")) - len(markdown.rstrip().split("\n"))
     site.enter_page(_page_path(page, site), get_relative_url(".", page.url) + "/")
@@ -196,6 +201,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         site.report("the fence was not evaluated", "check its options and indentation", line=line)
     for line in sorted(site.evaluated - site.finished):
         site.report("the fence was not evaluated to its end", line=line)
+    if page.file.src_uri.endswith(notebook.SUFFIX):
+        html = jupyter.page(html, site.page, site)
     names = set(re.findall(r'\sid="([^"]*)"', html))
     for name in sorted(set(re.findall(r'<a [^>]*href="#([^"]+)"', html)) - names):
         site.report(f"a link leads to #{name}, which is not on the page", line=1)
@@ -207,7 +214,7 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Answer for the required records that no page shows, too."""
     site = build.current
     try:
-        found = list(example.discover(site.root).values())
+        found = list(notebook.everything(site.root).values())
     except (ValueError, OSError) as error:
         log.warning(str(error))
         return

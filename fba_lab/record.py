@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fba_lab import depend, scrub
+from fba_lab import depend, notebook, scrub
 from fba_lab.device import REFERENCE_DEVICES
 from fba_lab.example import ROOT, Example
 from fba_lab.files import locked, replace
@@ -260,7 +260,9 @@ def _state(example: Example, device: str, root: Path, base: Path, today: depend.
         pending=None if fresh else reason,
         record=record,
         folder=folder,
-        problem=problem(record, example) or artefact_problem(record, folder),
+        problem=problem(record, example)
+        or artefact_problem(record, folder)
+        or notebook.problem(example, record.artefacts, folder),
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fba_lab import catalogue, depend, device, example, record, resume, transcript
+from fba_lab import catalogue, depend, device, example, notebook, record, resume, transcript
 from fba_lab.example import ROOT, Example
 from fba_lab.run import run_example
 
@@ -73,7 +73,7 @@ def record_all(
     where = device.slug() if device_name is None else device_name
     device.require(where)
     base = Path(out).absolute() if out else record.RECORDS
-    chosen = choose(example.discover(root).values(), where, only, heavy)
+    chosen = choose(notebook.everything(root).values(), where, only, heavy)
     if out:
         base.mkdir(parents=True, exist_ok=True)  # what cannot be one is found before a run is lost
     if stale:
@@ -86,8 +86,8 @@ def record_all(
 def run_missing(root: Path = ROOT, *, report: Report = lambda result: None) -> list[Result]:
     """Run what this machine can and what neither a record nor a local result answers.
 
-    Results go to .lab/records, which is not committed. Heavy examples are left out. A machine with
-    a GPU also runs what asks for the CPU.
+    Results go to .lab/records, which is not committed. Heavy examples are left out, and notebooks,
+    which show the outputs that they hold. A machine with a GPU also runs what asks for the CPU.
     """
     results = []
     for where in dict.fromkeys([device.slug(), device.CPU]):
@@ -219,6 +219,8 @@ def _one(
     made, files = transcript.make(item, where, outcome, key, provenance | {"date": date})
     path = record.write(made, files, item, root, base)
     if base == record.RECORDS:
+        if notebook.is_notebook(item):
+            notebook.put_outputs(item, files)
         record.end_pending(item, where, root)
     return Result(
         example=item,

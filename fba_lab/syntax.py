@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -45,7 +46,15 @@ def parse(path: Path, root: Path | None = None) -> ast.Module:
 
 @functools.lru_cache(maxsize=256)
 def _parse(path: Path, mtime_ns: int, size: int) -> ast.Module:
-    return ast.parse(path.read_bytes())
+    content = path.read_bytes()
+    return ast.parse(_code_of_notebook(content) if path.suffix == ".ipynb" else content)
+
+
+def _code_of_notebook(content: bytes) -> str:
+    """Return the code of a notebook's cells; what follows each one keeps their borders apart."""
+    cells = json.loads(content)["cells"]
+    code_cells = [cell for cell in cells if cell["cell_type"] == "code"]
+    return "".join(f"{''.join(cell['source'])}\n...\n" for cell in code_cells)
 
 
 def source_lines(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import json
 import re
 import zlib
 from collections.abc import Callable
@@ -90,7 +91,7 @@ def _artefacts(
     rows, files = [], {}
     events = [event for event in outcome.events if event["event"] == "artefact"]
     for event, content in zip(events, outcome.files, strict=True):
-        content = _clean_file(content, clean)
+        content = _clean_file(content, clean, event["kind"])
         digest = hashlib.sha256(content).hexdigest()
         stem = re.sub(r"[^a-z0-9]+", "-", Path(event["path"]).name.split(".")[0].lower()).strip("-")
         name = f"{example.name}.{stem}.{digest[:10]}{SUFFIXES[event['kind']]}"
@@ -99,8 +100,12 @@ def _artefacts(
     return rows, files
 
 
-def _clean_file(content: bytes, clean: Callable[[str], str]) -> bytes:
+def _clean_file(content: bytes, clean: Callable[[str], str], kind: str = "text") -> bytes:
     """Return a file without paths and names, as far as it is text, also inside gzip."""
+    if kind == "json":  # what is cleaned by line has to be a line, not half of a quoted one
+        with contextlib.suppress(ValueError, RecursionError):
+            values = scrub.scrubbed(json.loads(content), clean)
+            return (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode()
     if content[:2] == b"\x1f\x8b":
         with contextlib.suppress(OSError, EOFError, UnicodeDecodeError, zlib.error):
             inner = clean(gzip.decompress(content).decode("utf-8"))
