@@ -21,8 +21,10 @@ from fba_lab import depend, device, example, record, run, transcript
 from fba_lab.example import ROOT, Example
 from fba_lab.record import Record
 
-JOBS = min(4, os.cpu_count() or 1)
-"""Examples at a time: most of what they do, tracing above all, takes one core."""
+JOBS = max(1, (os.cpu_count() or 1) // 4)
+"""Examples at a time: each has torch's threads and compiles in several processes."""
+SLACK = 3
+"""Times of its limit that an example may take: it is no test of speed."""
 
 
 def on_cpu() -> list[Example]:
@@ -61,7 +63,7 @@ def differences(made: Record, kept: Record) -> list[str]:
 
 def try_out(one: Example, cache: Path, data: Path, stop: threading.Event) -> Record:
     """Run an example as a recording would, but quickly, and return the record it would make."""
-    one = replace(one, limit_s=JOBS * one.limit_s)  # its limit is for one that runs alone
+    one = replace(one, limit_s=SLACK * one.limit_s)
     outcome = run.run_example(one, "cpu", cache_dir=cache, data_dir=data, quick=True, stop=stop)
     made = {"device_name": "any", "date": "today"}
     return transcript.make(one, "cpu", outcome, depend.key(one, one.root), made)[0]
