@@ -18,7 +18,7 @@ LAYERS = (
     ("block", "catalogue", "syntax", "locate", "example", "place", "depend"),
     (
         *("plain", "measure", "device", "child", "process", "run", "scrub", "shape", "files"),
-        *("record", "resume", "transcript", "recorder", "suite"),
+        *("record", "resume", "notebook", "cells", "transcript", "recorder", "suite"),
     ),
 )
 # The meaning of a measurement is part of the key, so the number is read where it is raised.
