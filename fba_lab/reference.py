@@ -7,9 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fba_lab import build, catalogue, example, fences, frame, render, results, terminal, view
+from fba_lab import (
+    build,
+    catalogue,
+    fences,
+    frame,
+    notebook,
+    record,
+    render,
+    results,
+    suite,
+    terminal,
+    view,
+)
 from fba_lab.results import Shown
 
+OTHERS = {notebook.GROUP: "Notebooks", suite.example().block: "Tests on a GPU"}
+"""Titles of the groups of records that belong to no block."""
 COLUMNS = ("metric", "median", "unit", "quartiles", "n")
 DIGITS = 6  # as `python -m fba_lab report` prints them
 CALL = re.compile(r"""\bpages\.(\w+)\(\s*["']([\w/-]+)["']""")
@@ -19,27 +33,34 @@ def numbers(site: build.Build) -> str:
     """Return the numbers of all records by block and device, and a list of the blocks in front."""
     found = _recorded(site)
     where = places(site)
-    ids = [block.id for block in catalogue.BLOCKS if block.id in found]
-    parts = [_block(block_id, found[block_id], where) for block_id in ids]
-    links = [_entry(block_id, found[block_id]) for block_id in ids]
+    titles = {block.id: block.title for block in catalogue.BLOCKS} | OTHERS
+    groups = [(name, title, found[name]) for name, title in titles.items() if name in found]
+    parts = [_group(name, title, inside, where) for name, title, inside in groups]
+    links = [_entry(*group) for group in groups]
     contents = render.tag("ul", *links, class_="lab-contents")
     # A `section` for the search's sake: see output.device.
     return render.tag("section", contents, *parts, class_="lab-results", data_search_exclude=True)
 
 
 def _recorded(site: build.Build) -> dict[str, list[Shown]]:
-    """Return the results there are, by block."""
+    """Return the results there are, by block or other group."""
     found: dict[str, list[Shown]] = {}
-    for each in example.discover(site.root).values():
+    for each in notebook.everything(site.root).values():
         for one in results.all_of(each, site):
             if one.result is not None:
                 found.setdefault(each.block, []).append(one)
+    tests = suite.example(site.root)
+    for path in sorted((site.root / record.RECORDS).glob(f"*/{tests.block}/{tests.name}.json")):
+        device = path.parent.parent.name
+        if state := suite.state(device, site.root):
+            shown = results.of_state(tests, device, state, site.root)
+            found.setdefault(tests.block, []).append(shown)
     return found
 
 
-def _entry(block_id: str, found: Sequence[Shown]) -> str:
+def _entry(name: str, title: str, found: Sequence[Shown]) -> str:
     count = sum(len(one.result["metrics"]) for one in found if one.result)
-    link = render.tag("a", escape(catalogue.get(block_id).title), href=f"#results-{block_id}")
+    link = render.tag("a", escape(title), href=f"#results-{name}")
     return render.tag("li", f"{link}: {_counted(count, 'number')}")
 
 
@@ -47,13 +68,12 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 or noun == "series" else "s")
 
 
-def _block(block_id: str, found: Sequence[Shown], where: Mapping[str, str]) -> str:
-    """Return the results of a block: a table for each device."""
-    title = catalogue.get(block_id).title
-    parts = [render.tag("h2", escape(title), id=f"results-{block_id}")]
+def _group(name: str, title: str, found: Sequence[Shown], where: Mapping[str, str]) -> str:
+    """Return the results of a block, or of what belongs to none: a table for each device."""
+    parts = [render.tag("h2", escape(title), id=f"results-{name}")]
     for device in dict.fromkeys(sorted((one.device for one in found), key=_rank)):
         here = [one for one in found if one.device == device]
-        parts.append(render.tag("h3", device.upper(), id=f"results-{block_id}-{device}"))
+        parts.append(render.tag("h3", device.upper(), id=f"results-{name}-{device}"))
         parts.append(_table(here, where, f"Numbers of {title} on {device}"))
     return "".join(parts)
 
@@ -125,6 +145,8 @@ def places(site: build.Build) -> dict[str, str]:
     spoken: dict[str, str] = {}
     for path, url in site.pages.items():
         file = site.root / "docs" / path
+        if file.suffix == notebook.SUFFIX:
+            shown[f"{notebook.GROUP}/{file.stem}"] = frame.url(url)
         if file.suffix != ".md" or not file.is_file():
             continue
         text = file.read_text(encoding="utf-8")

@@ -156,7 +156,12 @@ def one(example: Example, device: str, site: build.Build) -> Shown:
 
 def _one(example: Example, device: str, site: build.Build) -> Shown:
     state = record.state(example, device, site.root, local=site.mode == "run")
-    result = readable(state.record, site.root) if state.record else None
+    return of_state(example, device, state, site.root)
+
+
+def of_state(example: Example, device: str, state: record.State, root: Path) -> Shown:
+    """Return a record as it is shown, from whether it holds today."""
+    result = readable(state.record, root) if state.record else None
     return Shown(
         example=example,
         device=device,
@@ -167,7 +172,7 @@ def _one(example: Example, device: str, site: build.Build) -> Shown:
         problem=state.problem,
         local=state.local,
         folder=state.folder,
-        torch_note=_torch_note(result, site.root) if result else "",
+        torch_note=_torch_note(result, root) if result else "",
     )
 
 

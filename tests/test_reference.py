@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -94,6 +95,27 @@ def test_the_panel_shows_the_main_example(site: build.Build) -> None:
     page.write_text('```python exec="true"\npages.terminal("model-compile")\n```\n')
     assert reference.places(site)[ID] == "../../blocks/model-compile/"
     page.write_text(before)
+
+
+def test_what_belongs_to_no_block_is_there_too(site: build.Build) -> None:
+    tests = site.root / "tests"
+    tests.mkdir()
+    (tests / "test_x.py").write_text("import pytest\n@pytest.mark.gpu\ndef test_x():\n    pass\n")
+    copy_record(site.root, "first-steps", "h200", example="suite/gpu", artefacts=[])
+    path = record_file(site.root, "first-steps", "h200")
+    folder = site.root / "snippets/records/h200/suite"
+    folder.mkdir()
+    path.rename(folder / "gpu.json")
+    site.pages["notebooks/breaks.ipynb"] = "notebooks/breaks/"
+    out = reference.numbers(site)
+    assert "Tests on a GPU</a>: 4 numbers" in out
+    assert 'id="results-suite-h200"' in out
+    assert reference.places(site)["notebooks/breaks"] == "../../notebooks/breaks/"
+    shutil.rmtree(folder)
+    shutil.rmtree(tests)
+    copy_record(
+        site.root, "first-steps", "h200", provenance={"device_name": "NVIDIA H200"}, key="old"
+    )
 
 
 def test_what_a_run_said_is_text(site: build.Build) -> None:
