@@ -16,7 +16,7 @@ _DROPPED = (
     r"<style\b.*?</style>",
     r"<script\b.*?</script>",
     r'<div class="zeroclipboard-container">.*?</clipboard-copy>\s*</div>',
-    r'<div id="cell-\d+" class="clipboard-copy-txt">.*?</div>',
+    r"<div\b[^>]*\bclipboard-copy-txt\b[^>]*>.*?</div>",
     r"<!--.*?-->",
 )
 _PRE = re.compile(r"<pre[^>]*>(.*?)</pre>", re.DOTALL)
