@@ -173,7 +173,7 @@ def table(
     }
     class_ = [("num" if at in right else None) for at in range(len(columns))]
     names = zip(columns, class_, strict=True)
-    head = tag("tr", *(tag("th", escape(str(name)), scope="col", class_=c) for name, c in names))
+    head = tag("tr", *(_head(str(name), c) for name, c in names))
     body = []
     for row in rows:
         texts = [escape("" if cell is None else number(cell)) for cell in row]
@@ -182,6 +182,13 @@ def table(
     parts = tag("caption", escape(caption)), tag("thead", head), tag("tbody", *body)
     inner = tag("table", *parts, class_="lab-grid")  # without a class, Material wraps it once more
     return region("div", inner, label, class_="lab-table")
+
+
+def _head(name: str, class_: str | None) -> str:
+    """Set a column's head; without a name it is no head, which a screen reader would announce."""
+    if not name:
+        return tag("td", "")
+    return tag("th", escape(name), scope="col", class_=class_)
 
 
 def _is_number(cell: Any) -> bool:

@@ -94,3 +94,8 @@ def test_error_keeps_layout() -> None:
     assert "by &lt;zero&gt;\n  aligned" in out
     assert '<a href="#x-3">snippets/x.py:3, in f</a>' in out
     assert "return 1 / 0 &lt; 2" in out
+
+
+def test_a_column_without_a_name_has_no_head() -> None:
+    out = render.table(["", "n"], [["a", 1]], caption="c", label="l")
+    assert out.count("<th") - out.count("<thead") == 1
