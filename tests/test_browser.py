@@ -13,6 +13,7 @@ from fba_lab import recorder
 
 pytestmark = needs_chromium
 BLOCK = "blocks/model-compile/"
+SCRIPT = Path(__file__).parents[1] / "docs/assets/lab.js"
 PERFETTO = "https://ui.perfetto.dev"
 MORE = """
 ```python exec="true"
@@ -90,6 +91,18 @@ def test_controls_fold_and_persist(browser: "sync_api.Browser", address: str) ->
     page.get_by_label("Eight GPUs").check()
     assert open_devices(page) == {"h200"}  # the nearest there is
     context.close()
+
+
+def test_a_budget_hides_no_result_that_has_one_device(browser: "sync_api.Browser") -> None:
+    page = browser.new_page()
+    block = '<details class="device device-{}" open><summary>{}</summary></details>'.format
+    both = block("cpu", "both, cpu") + block("h200", "both, h200")
+    alone = block("h200", "alone")  # the chart of an example that runs on a GPU only
+    page.set_content(f"<article>{both}<p>Words.</p>{alone}</article>")
+    page.add_script_tag(path=str(SCRIPT))
+    opened = page.locator("details[open] summary").all_inner_texts()
+    assert opened == ["both, cpu", "alone"]
+    page.close()
 
 
 def test_everything_is_there_without_a_script(browser: "sync_api.Browser", address: str) -> None:

@@ -22,12 +22,15 @@
   };
 
   const foldDevices = () => {
-    const groups = new Map();
+    // Devices of one result follow one another directly. A common parent isn't enough: charts and
+    // tables of all examples stand in the same article.
+    const groups = [];
     for (const block of document.querySelectorAll("details.device")) {
-      const siblings = groups.get(block.parentElement) || [];
-      groups.set(block.parentElement, [...siblings, block]);
+      const last = groups.at(-1);
+      if (last && block.previousElementSibling === last.at(-1)) last.push(block);
+      else groups.push([block]);
     }
-    for (const blocks of groups.values()) {
+    for (const blocks of groups) {
       const name = front(blocks);
       // Where nothing suits the budget, what there is stays open.
       for (const block of blocks) block.open = !name || block.classList.contains(`device-${name}`);
