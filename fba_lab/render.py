@@ -154,6 +154,10 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+LONG_CELL = 48
+"""Characters; a column with a longer text wraps, or it would push the numbers out of sight."""
+
+
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str, label: str
 ) -> str:
@@ -171,7 +175,10 @@ def table(
         for at in range(len(columns))
         if any(_is_number(row[at]) for row in rows if at < len(row))
     }
-    class_ = [("num" if at in right else None) for at in range(len(columns))]
+    long = {at for row in rows for at, cell in enumerate(row) if len(str(cell)) > LONG_CELL} - right
+    class_ = [
+        "num" if at in right else "long" if at in long else None for at in range(len(columns))
+    ]
     names = zip(columns, class_, strict=True)
     head = tag("tr", *(_head(str(name), c) for name, c in names))
     body = []

@@ -99,3 +99,11 @@ def test_error_keeps_layout() -> None:
 def test_a_column_without_a_name_has_no_head() -> None:
     out = render.table(["", "n"], [["a", 1]], caption="c", label="l")
     assert out.count("<th") - out.count("<thead") == 1
+
+
+def test_a_long_name_wraps_so_that_the_numbers_beside_it_stay_in_sight() -> None:
+    rows = [["fused_" * 20, 1.5], ["copy", 2.5]]
+    html = render.table(["kernel", "ms"], rows, caption="c", label="l")
+    assert '<td class="long">fused_' in html and '<td class="long">copy' in html
+    assert html.count('class="num"') == 3
+    assert "long" not in render.table(["kernel"], [["copy"]], caption="c", label="l")
