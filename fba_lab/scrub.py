@@ -24,7 +24,7 @@ _NOBODY = {"root", "user", "lab", "ubuntu", "runner", "admin", "nobody", "localh
 _FILE_LINE = re.compile(r'File "(snippets/[\w/]+\.py)", line (\d+)')
 _COLON_LINE = re.compile(r"(?<![\w/.])(snippets/[\w/]+\.py):(\d+)")
 # Who logged it stays; date, time and process id differ each time. Kineto's probes hold no more.
-_LOG_STAMP = re.compile(r"^([VDIWEF])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=\S+:\d+\])", re.MULTILINE)
+_LOG_STAMP = re.compile(r"\b([VDIWEF])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=\S+:\d+\])")
 _PROBE = re.compile(r"^USDT:\d{4}-.*\n?", re.MULTILINE)
 _TRACE_HOST = re.compile(r'("host_name": )"[^"]*"')  # however short or common the name
 _TOKEN = re.compile(r"⟦(file|colon) ([\w.<>]+) (\d+)\+(\d+)⟧")

@@ -103,10 +103,12 @@ def test_what_differs_in_every_log_line_goes(repo: Repository) -> None:
     text = (
         "W1201 02:32:58.944000 32344 torch/_dynamo/convert_frame.py:1994] [0/8] limit\n"
         "USDT:2026-12-01 02:35:03 32595:32595 SyncActivityProfilerHandler.cpp:52] profiler_start\n"
+        "pair 9: W1201 02:32:58.944000 32344 torch/_dynamo/convert_frame.py:1994] limit\n"
         "step 1201 02:32:58 USDT: kept\n"
     )
     assert scrub(text, {}, repo.root) == (
-        "W torch/_dynamo/convert_frame.py:1994] [0/8] limit\nstep 1201 02:32:58 USDT: kept\n"
+        "W torch/_dynamo/convert_frame.py:1994] [0/8] limit\n"
+        "pair 9: W torch/_dynamo/convert_frame.py:1994] limit\nstep 1201 02:32:58 USDT: kept\n"
     )
 
 
