@@ -33,6 +33,10 @@ def _module(path: Path) -> dict[str, ast.AST]:
             case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, value):
                 if value is not None:
                     names[name] = value
+            case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)):
+                for target, value in zip(targets, values, strict=False):
+                    if isinstance(target, ast.Name):
+                        names[target.id] = value
             case ast.ClassDef(name):
                 names[name] = node
     return names

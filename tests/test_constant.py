@@ -13,6 +13,7 @@ raise SystemExit("imported")
 STEPS = 4 * 1000
 VERSIONS = ("2.11", "2.13")
 LOOP = LOOP
+WARM, TURNS = 3, 2 * 6
 
 class Config:
     width: int = 8 * 96
@@ -36,6 +37,7 @@ def file(tmp_path: Path) -> Path:
     [
         ("STEPS", 4000),
         ("STEPS // 3", 1333),
+        ("TURNS", 12),
         ("VERSIONS", ("2.11", "2.13")),
         ("VERSIONS[1]", "2.13"),
         ("Config.width", 768),
