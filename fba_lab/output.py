@@ -17,6 +17,9 @@ TRACE_NOTE = (
     "your browser. The site may ask whether you trust the page that the file comes from."
 )
 
+LONG = 30
+"""Rows from which on a table is folded among the results of its example."""
+
 
 def device(one: Shown, content: str) -> str:
     """Return what belongs to one device as a block that the budget control opens or closes.
@@ -43,7 +46,7 @@ def result(one: Shown) -> str:
         *notices,
         render.output(recorded["text"], f"Output of {label}"),
         render.metrics(recorded["metrics"], f"Metrics of {label}"),
-        *(table(entry, label) for entry in recorded["tables"]),
+        *(_folded(entry, label) for entry in recorded["tables"]),
         _error(one),
         _artefacts(one),
         provenance(one),
@@ -55,6 +58,15 @@ def table(entry: Mapping[str, Any], label: str) -> str:
     """Return a recorded table."""
     name, label = entry["name"], f"Table {entry['name']} of {label}"
     return render.table(entry["columns"], entry["rows"], caption=name, label=label)
+
+
+def _folded(entry: Mapping[str, Any], label: str) -> str:
+    """Return a recorded table; a long one, such as those that charts are drawn from, is closed."""
+    rows = len(entry["rows"])
+    if rows <= LONG:
+        return table(entry, label)
+    summary = render.tag("summary", escape(f"{entry['name']}: {rows} rows"))
+    return render.tag("details", summary, table(entry, label), class_="lab-numbers")
 
 
 def _error(one: Shown) -> str:

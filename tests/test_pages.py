@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_site import copy_record, make, record_file
 
-from fba_lab import build, pages, prose, recorder
+from fba_lab import build, output, pages, prose, recorder
 
 ID = "model-compile/first-steps"
 TRACED = "model-compile/traced"
@@ -102,6 +102,15 @@ def test_show_has_each_device_and_the_source_once(site: build.Build) -> None:
     assert not set(re.findall(r' id="([^"]*)"', out)) & set(re.findall(r' id="([^"]*)"', again))
     assert 'href="#model-compile-first-steps"' in again
     assert not site.problems
+
+
+def test_a_long_table_is_folded_among_results_and_open_by_itself(
+    site: build.Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "breaks: 2 rows" not in printed(site, pages.show, ID, device="cpu")
+    monkeypatch.setattr(output, "LONG", 1)
+    assert "<summary>breaks: 2 rows</summary>" in printed(site, pages.show, ID, device="cpu")
+    assert "<summary>breaks" not in printed(site, pages.table, ID, "breaks", device="cpu")
 
 
 def test_expected_error_shows_what_came_before(site: build.Build) -> None:
