@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fba_lab import example as examples
 from fba_lab import locate
-from fba_lab.catalogue import BLOCKS, Block
+from fba_lab.catalogue import BLOCKS, Block, folder
 from fba_lab.example import ROOT, Example
 from fba_lab.results import Shown
 from fba_lab.syntax import source_lines
@@ -55,9 +55,10 @@ def place(block_id: str, root: Path) -> tuple[int, int] | None:
 
 
 def main_example(block_id: str, root: Path) -> Example | None:
-    """Return the example of a block that `study` runs."""
-    mains = (one for one in examples.discover(root).values() if one.block == block_id and one.main)
-    return next(mains, None)
+    """Return the example of a block that `study` runs; only this block's examples are read."""
+    root = Path(root).resolve()
+    files = sorted((root / examples.FOLDER / folder(block_id)).glob("[!_]*.py"))
+    return next((one for one in (examples.read(path, root) for path in files) if one.main), None)
 
 
 def question(block_id: str, root: Path) -> str:
