@@ -27,17 +27,21 @@ class Stream(io.TextIOBase):
 
     def __init__(self, name: str, outputs: list[dict[str, Any]], below: TextIO) -> None:
         """Write to `below`, and to the last entry of `outputs` if it is of this name."""
-        self.stream, self.outputs, self.below = name, outputs, below
+        self.stream, self.outputs, self.below, self.noted = name, outputs, below, 0
 
     def write(self, text: str) -> int:
         """Note a piece of text; what one stream writes in a row becomes one output."""
+        written = self.below.write(text)
         last = self.outputs[-1] if self.outputs else {}
-        if last.get("name") == self.stream:
-            last["text"] += text
+        self.noted += len(text)
+        if self.noted > 2 * measure.ARTEFACT_LIMIT:
+            pass  # nothing so long is kept; a flood must not fill the memory
+        elif last.get("name") == self.stream:
+            last["text"].append(text)  # pieces: adding to a text copies all of it
         elif text:
-            entry = {"output_type": "stream", "name": self.stream, "text": text}
+            entry = {"output_type": "stream", "name": self.stream, "text": [text]}
             self.outputs.append(entry)
-        return self.below.write(text)
+        return written
 
     def flush(self) -> None:
         """Pass on what was written so far."""
@@ -63,40 +67,37 @@ def run(file: str) -> None:
     outputs: list[dict[str, Any]] = []
     streams = sys.stdout, sys.stderr
     kept = []
+    target = Path(OUTPUTS).absolute()  # before a cell changes the working folder
     try:
         sys.modules["__main__"] = module
         sys.stdout = Stream("stdout", outputs, streams[0])
         sys.stderr = Stream("stderr", outputs, streams[1])
         for number, cell in enumerate(cells, 1):
-            _run_cell(notebook.source(cell), f"{Path(file).name}[{cell['id']}]", module, number)
+            name = f"{Path(file).name}[{cell['id']}]"
+            outputs += _run_cell(notebook.source(cell), name, module, number)
             kept.append({"id": cell["id"], "outputs": _as_lines(outputs)})
             outputs.clear()
     finally:
         sys.stdout, sys.stderr = streams
         sys.modules["__main__"] = ours
-    Path(OUTPUTS).write_text(json.dumps(kept, indent=1, ensure_ascii=False), encoding="utf-8")
-    measure.artefact(OUTPUTS, "json")
+    target.write_text(json.dumps(kept, indent=1, ensure_ascii=False), encoding="utf-8")
+    measure.artefact(target, "json")
 
 
-def _run_cell(code: str, name: str, module: types.ModuleType, number: int) -> None:
-    """Run one cell; the value of an expression at its end becomes an output."""
+def _run_cell(code: str, name: str, module: types.ModuleType, number: int) -> list[dict[str, Any]]:
+    """Run one cell; return the value of an expression at its end as an output, if there is one."""
     # So that tracebacks, inspect and Dynamo find the lines of a file that there isn't.
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     tree = ast.parse(code, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), module.__dict__)
     if last is None:
-        return
+        return []
     value = eval(compile(ast.Expression(last.value), name, "eval"), module.__dict__)  # type: ignore[attr-defined]
-    if value is not None:
-        sys.stdout.outputs.append(  # type: ignore[attr-defined]
-            {
-                "output_type": "execute_result",
-                "execution_count": number,
-                "metadata": {},
-                "data": {"text/plain": repr(value)},
-            }
-        )
+    if value is None:
+        return []
+    shown = {"output_type": "execute_result", "execution_count": number, "metadata": {}}
+    return [shown | {"data": {"text/plain": repr(value)}}]
 
 
 def _as_lines(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -105,7 +106,7 @@ def _as_lines(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for one in outputs:
         one = dict(one)
         if "text" in one:
-            one["text"] = one["text"].splitlines(keepends=True)
+            one["text"] = "".join(one["text"]).splitlines(keepends=True)
         else:
             text = one["data"]["text/plain"].splitlines(keepends=True)
             one["data"] = {"text/plain": text}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,6 @@ def read(path: Path, root: Path = ROOT) -> Example:
             f"{_where(path, root, 1)}: no docstring; its first line is the title on the page"
         )
     name = catalogue.block_id(path.stem)
-    raises = values["raises"]
     return Example(
         id=f"{values['block']}/{name}",
         block=values["block"],
@@ -129,7 +128,7 @@ def read(path: Path, root: Path = ROOT) -> Example:
         limit_s=values["limit_s"],
         cache=values["cache"],
         data=tuple(values["data"]),
-        raises=None if raises is None else (raises[0], raises[1]),
+        raises=values["raises"] and tuple(values["raises"]),
         heavy=values["heavy"],
     )
 
@@ -140,10 +139,9 @@ def is_lab(node: ast.stmt) -> bool:
     return any(isinstance(target, ast.Name) and target.id == "LAB" for target in targets)
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for path in sorted((root / FOLDER).glob("*/*.py")):
-        if not path.name.startswith("_"):
-            yield path
+def _files(root: Path) -> list[Path]:
+    found = sorted((root / FOLDER).glob("*/*.py"))
+    return [path for path in found if not path.name.startswith("_")]
 
 
 def _where(path: Path, root: Path, line: int) -> str:
@@ -197,17 +195,7 @@ def _literal(keyword: ast.keyword, where: str) -> object:
 
 
 def _check_values(values: dict[str, Any], path: Path, where: str) -> None:
-    rules = {
-        "block": (_is_text, "a block id"),
-        "devices": (_is_names, 'a list of devices such as ["cpu", "h200"]'),
-        "main": (lambda value: isinstance(value, bool), "True or False"),
-        "limit_s": (_is_seconds, "a number of seconds above 0, at most a week"),
-        "cache": (lambda value: value in CACHES, '"shared" or "private"'),
-        "data": (lambda value: value == [] or _is_names(value), "a list of names"),
-        "raises": (_is_raises, 'None or ("module.Type", "a piece of the message")'),
-        "heavy": (lambda value: isinstance(value, bool), "True or False"),
-    }
-    for key, (valid, wanted) in rules.items():
+    for key, (valid, wanted) in RULES.items():
         if key not in values:
             raise BadExample(f"{where}: LAB lacks {key!r}; give {wanted}")
         if not valid(values[key]):
@@ -216,8 +204,7 @@ def _check_values(values: dict[str, Any], path: Path, where: str) -> None:
         catalogue.get(values["block"])
     except catalogue.UnknownBlock as error:
         raise BadExample(f"{where}: {error}") from None
-    expected = catalogue.folder(values["block"])
-    if path.parent.name != expected:
+    if path.parent.name != (expected := catalogue.folder(values["block"])):
         raise BadExample(f"{where}: block {values['block']!r} belongs in {FOLDER / expected}")
 
 
@@ -235,6 +222,19 @@ def _is_seconds(value: object) -> bool:
 
 def _is_raises(value: object) -> bool:
     return value is None or (_is_names(value) and len(value) == 2)  # type: ignore[arg-type]
+
+
+RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "block": (_is_text, "a block id"),
+    "devices": (_is_names, 'a list of devices such as ["cpu", "h200"]'),
+    "main": (lambda value: isinstance(value, bool), "True or False"),
+    "limit_s": (_is_seconds, "a number of seconds above 0, at most a week"),
+    "cache": (lambda value: value in CACHES, '"shared" or "private"'),
+    "data": (lambda value: value == [] or _is_names(value), "a list of names"),
+    "raises": (_is_raises, 'None or ("module.Type", "a piece of the message")'),
+    "heavy": (lambda value: isinstance(value, bool), "True or False"),
+}
+"""What each key of LAB takes: a test of its value, and the words for it."""
 
 
 def _check_body(tree: ast.Module, path: Path, root: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ GROUP = "notebooks"
 SUFFIX = ".ipynb"
 DEFAULTS: dict[str, Any] = {"devices": ["cpu"], "limit_s": 240, "data": []}
 """What metadata.lab of a notebook may set."""
+ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+"""What the format takes as the id of a cell."""
 KERNEL = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -55,14 +58,10 @@ def is_notebook(one: Example) -> bool:
 def read(path: Path, root: Path = ROOT) -> Example:
     """Return what one notebook declares."""
     where = f"{Path(os.path.relpath(path, root)).as_posix()}:1"
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.stem):
+        raise BadExample(f"{where}: is no name for a notebook; use a-z, digits and single dashes")
     notebook = load(path, root)
-    said = notebook["metadata"].get("lab", {})
-    values = DEFAULTS | (said if isinstance(said, dict) else {"lab": said})
-    if unknown := sorted(set(values) - set(DEFAULTS)):
-        raise BadExample(f"{where}: metadata.lab has {unknown[0]!r}; it takes {sorted(DEFAULTS)}")
-    for name, wanted in (("devices", list), ("limit_s", int), ("data", list)):
-        if not isinstance(values[name], wanted):
-            raise BadExample(f"{where}: metadata.lab has {name}={values[name]!r}; see {FOLDER}")
+    values = _declared(notebook["metadata"].get("lab", {}), where)
     _check_cells(notebook, where)
     title, doc = _words(notebook)
     if not title:
@@ -99,7 +98,28 @@ def load(path: Path, root: Path = ROOT) -> dict[str, Any]:
     whole = isinstance(notebook, dict) and isinstance(notebook.get("metadata"), dict)
     if not whole or not isinstance(notebook.get("cells"), list):
         raise BadExample(f"{where}: is no notebook; it lacks cells or metadata")
+    if notebook.get("nbformat") != 4:
+        raise BadExample(f"{where}: nbformat is {notebook.get('nbformat')!r}; save it as 4.5")
+    for number, cell in enumerate(notebook["cells"], 1):
+        if wrong := _misfit(cell):
+            raise BadExample(f"{where}: cell {number} {wrong}")
     return notebook
+
+
+def _misfit(cell: Any) -> str | None:
+    """Return what a cell lacks for the format, or None."""
+    if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
+        return "is neither code nor Markdown nor raw; save it as format 4.5"
+    text = cell.get("source")
+    lines = [text] if isinstance(text, str) else text
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        return "has no source of text; save it as format 4.5"
+    try:
+        "".join(lines).encode()
+    except UnicodeEncodeError:
+        return "holds half a surrogate pair, which no file can; take it out"
+    has = isinstance(cell.get("metadata"), dict)
+    return None if has else "has no metadata; save it as format 4.5"
 
 
 def code_cells(notebook: dict[str, Any]) -> list[Cell]:
@@ -116,10 +136,13 @@ def problem(one: Example, artefacts: Sequence[dict[str, Any]], folder: Path) -> 
     """Return one line when the outputs in a notebook are not those that were recorded, or None."""
     if not is_notebook(one):
         return None
-    recorded = [item for item in artefacts if item["file"].startswith(f"{one.name}.outputs.")]
+    recorded = [item["file"] for item in artefacts if _holds_outputs(item["file"], one)]
     if not recorded:
         return "its record has no outputs; record it again"
-    kept = json.loads((folder / recorded[0]["file"]).read_text(encoding="utf-8"))
+    try:
+        kept = json.loads((folder / recorded[-1]).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return f"{recorded[-1]} holds no outputs; record it again"
     cells = code_cells(load(one.path, one.root))
     here = [{"id": cell["id"], "outputs": cell.get("outputs", [])} for cell in cells]
     counts = [cell.get("execution_count") for cell in cells]
@@ -128,18 +151,32 @@ def problem(one: Example, artefacts: Sequence[dict[str, Any]], folder: Path) -> 
     return None
 
 
-def put_outputs(one: Example, files: dict[str, bytes]) -> None:
+def _holds_outputs(file: str, one: Example) -> bool:
+    """Whether a file has what the cells gave; of several the last one, others are a cell's own."""
+    return file.startswith(f"{one.name}.outputs.") and file.endswith(".json")
+
+
+def put_outputs(one: Example, files: dict[str, bytes]) -> str | None:
     """Write recorded outputs into the notebook, and leave out what differs by machine or day.
+
+    Returns one line when it isn't the notebook any more that was run, which then stays as it is.
 
     Args:
         one: the notebook.
         files: artefacts of its record by name; without outputs among them nothing is written.
     """
-    kept = next((content for name, content in files.items() if f"{one.name}.outputs." in name), b"")
-    if not kept:
-        return
-    notebook = load(one.path, one.root)
-    entries = {entry["id"]: (n, entry["outputs"]) for n, entry in enumerate(json.loads(kept), 1)}
+    found = [content for name, content in files.items() if _holds_outputs(name, one)]
+    if not found:
+        return None
+    kept = json.loads(found[-1])
+    edited = "the notebook was edited while it ran; record it again"
+    try:
+        notebook = load(one.path, one.root)
+    except BadExample:
+        return edited
+    if [cell.get("id") for cell in code_cells(notebook)] != [entry["id"] for entry in kept]:
+        return edited
+    entries = {entry["id"]: (n, entry["outputs"]) for n, entry in enumerate(kept, 1)}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["execution_count"], cell["outputs"] = entries[cell["id"]]
@@ -149,19 +186,34 @@ def put_outputs(one: Example, files: dict[str, bytes]) -> None:
     notebook["metadata"] = KERNEL | ({"lab": lab} if lab else {})
     text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     replace(one.path, text.encode())
+    return None
+
+
+def _declared(said: Any, where: str) -> dict[str, Any]:
+    """Return what metadata.lab sets, and the defaults of what it doesn't."""
+    if not isinstance(said, dict):
+        raise BadExample(f"{where}: metadata.lab is {said!r}; write an object, or leave it out")
+    if unknown := sorted(set(said) - set(DEFAULTS)):
+        raise BadExample(f"{where}: metadata.lab has {unknown[0]!r}; it takes {sorted(DEFAULTS)}")
+    values = DEFAULTS | said
+    for name in DEFAULTS:
+        valid, wanted = example.RULES[name]
+        if not valid(values[name]):
+            raise BadExample(f"{where}: metadata.lab has {name}={values[name]!r}; give {wanted}")
+    return values
 
 
 def _check_cells(notebook: dict[str, Any], where: str) -> None:
     """Refuse what the key would not see, or what only IPython understands."""
-    ids = [str(cell.get("id")) for cell in notebook["cells"]]
+    ids = [cell.get("id") for cell in notebook["cells"]]
     for cell, name in zip(notebook["cells"], ids, strict=True):
-        if "id" not in cell or ids.count(name) > 1:
+        if not isinstance(name, str) or not ID.fullmatch(name) or ids.count(name) > 1:
             raise BadExample(f"{where}: a cell has no id of its own; save it as format 4.5")
         if cell["cell_type"] != "code":
             continue
         try:
             body = ast.parse(source(cell)).body
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise BadExample(f"{where}: cell {name!r} is not plain Python: {error}") from None
         if source(cell).rstrip().endswith(";"):
             raise BadExample(f"{where}: cell {name!r} ends with a semicolon; assign it to _")

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ def record_all(
     """
     where = device.slug() if device_name is None else device_name
     device.require(where)
+    _require_torch(root)
     base = Path(out).absolute() if out else record.RECORDS
     chosen = choose(notebook.everything(root).values(), where, only, heavy)
     if out:
@@ -81,6 +83,14 @@ def record_all(
         states = {one.id: record.state(one, where, root) for one in chosen}
         chosen = [one for one in chosen if states[one.id].status != "fresh"]
     return _record(chosen, where, root, base, jobs, report)
+
+
+def _require_torch(root: Path) -> None:
+    """Refuse before a good record is replaced by one that says only that torch is missing."""
+    trainer = Path(root) / "snippets" / "train_gpt.py"
+    asks = trainer.is_file() and "\nimport torch\n" in trainer.read_text(encoding="utf-8")
+    if asks and find_spec("torch") is None:
+        raise NothingToRecord("torch is not installed; run pip install -r requirements.txt")
 
 
 def run_missing(root: Path = ROOT, *, report: Report = lambda result: None) -> list[Result]:
@@ -218,15 +228,16 @@ def _one(
     date = now.replace("+00:00", "Z")
     made, files = transcript.make(item, where, outcome, key, provenance | {"date": date})
     path = record.write(made, files, item, root, base)
+    edited = None
     if base == record.RECORDS:
         if notebook.is_notebook(item):
-            notebook.put_outputs(item, files)
+            edited = notebook.put_outputs(item, files)
         record.end_pending(item, where, root)
     return Result(
         example=item,
         device=where,
         status=made.status,
         seconds=time.monotonic() - start,
-        problem=record.problem(made, item),
+        problem=record.problem(made, item) or edited,
         path=path,
     )

@@ -9,14 +9,14 @@ belief box, and the *title* of a work under Credits. A question states nothing. 
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fba_lab import fences
+from fba_lab import fences, notebook
+from fba_lab.example import BadExample
 from fba_lab.prose import MACRO
 
 EXCEPTION = re.compile(r"<!--\s*not measured:\s*\S[^\n]*?-->")
@@ -110,13 +110,12 @@ UNBACKED = (
 
 def in_file(path: Path) -> list[Finding]:
     """Return what a page, or the Markdown of a notebook, says without having looked it up."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != ".ipynb":
-        return findings(text)
+    if path.suffix != notebook.SUFFIX:
+        return findings(path.read_text(encoding="utf-8"))
     found = []
-    for number, cell in enumerate(json.loads(text)["cells"], 1):
+    for number, cell in enumerate(notebook.load(path, Path.cwd())["cells"], 1):
         if cell["cell_type"] == "markdown":
-            for one in findings("".join(cell["source"])):
+            for one in findings(notebook.source(cell)):
                 found.append(Finding(one.line, one.word, one.todo, number))
     return found
 
@@ -138,7 +137,9 @@ def report(files: list[Path]) -> list[str]:
         try:
             lines += [one.show(os.path.relpath(file)) for one in in_file(file)]
             excepted += len(EXCEPTION.findall(file.read_text(encoding="utf-8")))
-        except (UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        except BadExample:
+            raise
+        except ValueError as error:
             raise ValueError(f"{file}: cannot be read as a page ({error})") from None
     count = f"{len(files)} pages, {len(lines)} findings, {excepted} exceptions"
     return [*lines, count]
@@ -241,8 +242,9 @@ def _comparisons(sentence: str) -> Iterator[tuple[int, str]]:
 
 def _near(sentence: str, found: re.Match[str]) -> bool:
     """Whether a quantity that can be measured is named close to a word."""
-    before = sentence[: found.start()].split()[-NEAR:]
-    after = sentence[found.end() :].split()[:NEAR]
+    # With a limit, or a page without a full stop would take minutes.
+    before = sentence[: found.start()].rsplit(None, NEAR)[-NEAR:]
+    after = sentence[found.end() :].split(None, NEAR)[:NEAR]
     return any(QUANTITY.search(" ".join(words)) for words in (before, after))
 
 

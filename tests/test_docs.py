@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -111,14 +112,20 @@ def test_texts_that_a_fence_hands_over_type_no_numbers_either() -> None:
 
 def test_notebooks_are_read_by_their_markdown(tmp_path: Path) -> None:
     cells = [
-        {"cell_type": "code", "source": ["# 12 ms\n"]},
-        {"cell_type": "markdown", "source": ["Fine.\n", "12 ms\n"]},
+        {"cell_type": "code", "metadata": {}, "source": ["# 12 ms\n"]},
+        {"cell_type": "markdown", "metadata": {}, "source": ["Fine.\n", "12 ms\n"]},
     ]
     notebook = tmp_path / "a.ipynb"
-    notebook.write_text(json.dumps({"cells": cells}))
+    notebook.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
     assert [one.show("a.ipynb") for one in wording.in_file(notebook)] == [
         f"a.ipynb: cell 2: “12 ms” {wording.TYPED_TODO}"
     ]
+
+
+def test_a_page_of_one_sentence_takes_no_minutes() -> None:
+    start = time.monotonic()
+    assert len(wording.findings("more time " * 20_000)) == 20_000
+    assert time.monotonic() - start < 20
 
 
 def test_command_prints_findings_with_their_place(tmp_path: Path) -> None:
@@ -135,4 +142,4 @@ def test_command_prints_findings_with_their_place(tmp_path: Path) -> None:
     assert (good.returncode, good.stdout) == (0, "1 pages, 0 findings, 1 exceptions\n")
     assert bad.stdout.splitlines()[0] == f"bad.md:2: “12 ms” {wording.TYPED_TODO}"
     assert (bad.returncode, odd.returncode) == (1, 2)
-    assert odd.stderr.startswith("fba_lab: odd.ipynb: ")
+    assert odd.stderr.startswith("fba_lab: odd.ipynb:1: ")

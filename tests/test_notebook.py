@@ -1,5 +1,6 @@
 """Notebooks: what they declare, when they go stale, how they are run, and what the site shows."""
 
+import io
 import itertools
 import json
 import re
@@ -12,7 +13,8 @@ import pytest
 from conftest import Repository
 from small_site import make, mkdocs, warnings
 
-from fba_lab import __main__, depend, notebook, record
+from fba_lab import __main__, depend, measure, notebook, record
+from fba_lab import cells as cells_of
 from fba_lab.example import ROOT, BadExample
 from fba_lab.recorder import record_all, run_missing
 
@@ -163,8 +165,95 @@ def test_what_is_no_notebook_is_one_line(repo: Repository, text: str) -> None:
     assert __main__.main(["check", "--root", str(repo.root)]) == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source": None}, "cell 2 has no source of text"),
+        ({"source": [1]}, "cell 2 has no source of text"),
+        ({"source": "'\ud800'"}, "cell 2 holds half a surrogate pair"),
+        ({"source": "x = " + "-" * 20_000 + "1"}, "cell 'answer' is not plain Python"),
+        ({"metadata": None}, "cell 2 has no metadata"),
+        ({"cell_type": "heading"}, "cell 2 is neither code nor"),
+        ({"id": 5}, "no id of its own"),
+        ({"id": "<b>"}, "no id of its own"),
+    ],
+)
+def test_a_cell_that_the_format_does_not_know_is_one_line(
+    repo: Repository, change: dict[str, Any], message: str
+) -> None:
+    path = write(repo.root, TITLE, ANSWER)
+    whole = json.loads(path.read_text())
+    whole["cells"][1] |= change
+    path.write_text(json.dumps(whole))
+    with pytest.raises(BadExample, match=re.escape(message)):
+        notebook.discover(repo.root)
+    whole["cells"][1] = "no cell"
+    path.write_text(json.dumps(whole))
+    assert __main__.main(["check", "--root", str(repo.root)]) == 2
+    assert __main__.main(["wording", str(path)]) == 2
+
+
+def test_another_format_and_a_name_for_no_address_are_refused(repo: Repository) -> None:
+    path = write(repo.root, TITLE, ANSWER)
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps(whole | {"nbformat": 3}))
+    with pytest.raises(BadExample, match="nbformat is 3; save it as"):
+        notebook.discover(repo.root)
+    path.write_text(json.dumps(whole))
+    for name in ("one.two.ipynb", "Ä b.ipynb"):  # "one" would remove the records of "one.two"
+        other = path.with_name(name)
+        shutil.copy(path, other)
+        with pytest.raises(BadExample, match="is no name for a notebook"):
+            notebook.discover(repo.root)
+        other.unlink()
+
+
+EDIT = """\
+import json, os, pathlib
+file = pathlib.Path(os.environ["LAB_ROOT"], "docs/notebooks/one.ipynb")
+whole = json.loads(file.read_text())
+whole["cells"].append(whole["cells"][1] | {"id": "new"})
+_ = file.write_text(json.dumps(whole))"""
+
+
+@pytest.mark.parametrize("code", [EDIT, EDIT + "\nfile.unlink()"])
+def test_one_edited_while_it_runs_is_left_alone(repo: Repository, code: str) -> None:
+    path = write(repo.root, TITLE, ("code", "a", code))
+    [result] = record_all(repo.root, device_name="cpu", only="notebooks/*")
+    assert result.problem == "the notebook was edited while it ran; record it again"
+    if path.exists():
+        assert [cell["outputs"] for cell in notebook.code_cells(notebook.load(path))] == [[], []]
+        assert state(repo.root).status == "stale"
+
+
+def test_cells_may_change_folder_and_stdout_and_report_files_of_their_own(repo: Repository) -> None:
+    other = 'from fba_lab import measure\nopen("outputs.json", "w").write("[]")\n'
+    other += 'measure.artefact("outputs.json", "json")'
+    moved = "import io, os, sys\nos.mkdir('deep')\nos.chdir('deep')\nsys.stdout = io.StringIO()\n5"
+    path = write(repo.root, TITLE, ("code", "a", moved), ("code", "b", other))
+    found = recorded(repo.root)
+    assert found.problem is None
+    [first, _] = notebook.code_cells(notebook.load(path))
+    assert first["outputs"][0]["data"] == {"text/plain": ["5"]}
+
+
+def test_a_flood_takes_neither_time_nor_memory(repo: Repository) -> None:
+    pieces: list[dict[str, Any]] = []
+    stream = cells_of.Stream("stdout", pieces, io.StringIO())
+    for _ in range(300_000):
+        stream.write("a line of text\n")
+    kept = sum(len(text) for text in pieces[0]["text"])
+    assert measure.ARTEFACT_LIMIT < kept <= 2 * measure.ARTEFACT_LIMIT
+
+
 def test_declarations_are_checked(repo: Repository) -> None:
-    for lab, message in (({"limit": 3}, "'limit'"), ({"devices": "cpu"}, "devices='cpu'")):
+    for lab, message in (
+        ({"limit": 3}, "'limit'"),
+        ({"devices": "cpu"}, "devices='cpu'"),
+        ({"devices": []}, "a list of devices"),
+        ({"limit_s": -1}, "a number of seconds above 0"),
+        ({"data": [{}]}, "a list of names"),
+    ):
         write(repo.root, TITLE, **lab)
         with pytest.raises(BadExample, match=message):
             notebook.discover(repo.root)
