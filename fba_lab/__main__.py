@@ -221,7 +221,8 @@ def _print_check(rows: list[dict[str, Any]]) -> None:
         cells.append([row["example"], row["device"], row["status"], "; ".join(notes)])
     _print_aligned(cells)
     bad = sum(row["status"] != "fresh" for row in rows)
-    print(f"{len(rows)} records, {bad} stale or missing")
+    wrong = sum(bool(row["problem"]) and row["status"] == "fresh" for row in rows)
+    print(f"{len(rows)} records, {bad} stale or missing" + (f", {wrong} wrong" if wrong else ""))
 
 
 def _print_result(result: recorder.Result) -> None:
