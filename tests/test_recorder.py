@@ -255,3 +255,15 @@ def test_nothing_is_recorded_under_quick(repo: Repository, monkeypatch: pytest.M
             make(repo.root)
     assert run_example(one, "cpu").output == b"5\n"  # it doesn't leak into a run either
     assert run_example(one, "cpu", quick=True).output == b"2\n"
+
+
+def test_without_torch_no_record_is_replaced(
+    two: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_all(two.root, device_name="cpu")
+    before = {name: (two.root / record.RECORDS / name).read_text() for name in records(two.root)}
+    two.edit("train_gpt.py", "import math\n", "import math\n\nimport torch\n")
+    monkeypatch.setattr(recorder, "find_spec", lambda name: None)
+    with pytest.raises(NothingToRecord, match=r"torch is not installed; run pip install"):
+        record_all(two.root, device_name="cpu")
+    assert before == {name: (two.root / record.RECORDS / name).read_text() for name in before}
