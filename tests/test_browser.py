@@ -135,6 +135,18 @@ def test_a_link_into_something_folded_unfolds_it(browser: "sync_api.Browser", ad
     page.close()
 
 
+def test_a_tap_on_a_number_says_where_it_is_from(browser: "sync_api.Browser", address: str) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(address + BLOCK)
+    number = page.locator(".lab-number").first
+    number.click()
+    said = page.get_by_role("status").filter(has_text=number.get_attribute("title"))
+    assert said.is_visible()
+    page.locator("h1").click()
+    assert said.is_hidden()
+    page.close()
+
+
 def test_pages_are_light(root: Path, address: str) -> None:
     site = root / "site"
     assert (site / BLOCK / "index.html").stat().st_size < 250_000

@@ -71,6 +71,18 @@
   addEventListener("hashchange", reveal);
   reveal();
 
+  // A title is shown by pointing at it, which a finger can't: a tap on a number says it below.
+  const told = document.createElement("p");
+  told.className = "lab-told";
+  told.setAttribute("role", "status");
+  told.hidden = true;
+  document.body.append(told);
+  addEventListener("click", (event) => {
+    const number = event.target.closest && event.target.closest(".lab-number");
+    told.hidden = !number;
+    told.textContent = number ? `${number.textContent}: ${number.title}` : "";
+  });
+
   // Printing shows everything, and leaves the page as it was.
   let folded = [];
   addEventListener("beforeprint", () => {
