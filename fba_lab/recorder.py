@@ -223,7 +223,7 @@ def _one(
         keep.mkdir(parents=True, exist_ok=True)
     outcome = run_example(item, where, cache_dir=cache, data_dir=data, keep_dir=keep, stop=stop)
     if keep and outcome.status in ("ok", "expected-error"):
-        shutil.rmtree(keep)
+        shutil.rmtree(keep, ignore_errors=True)  # another recording may have done so
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     date = now.replace("+00:00", "Z")
     made, files = transcript.make(item, where, outcome, key, provenance | {"date": date})

@@ -21,6 +21,8 @@ OWN = chart.LINES - 1
 HATCHES = ("", "////", "\\\\\\\\", "----", "")  # a second sign beside the colour
 WIDTH, ROW, ENTRY, REST = 9.0, 0.34, 0.19, 0.75  # inches: all, a row, a line of the legend, axes
 BAR = 0.74  # of the height of a row
+LATEST = 1e15
+"""Milliseconds from which on a number is no time, and the axis could not tell two apart."""
 NAME = 64
 """Longer names are cut in the legend; the table underneath has them whole."""
 
@@ -61,7 +63,8 @@ def segments(table: Mapping[str, Any], where: str) -> list[Segment]:
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= value < LATEST
 
 
 def figure(found: Sequence[Segment], *, title: str, caption: str, root: Path) -> str:

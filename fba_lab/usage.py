@@ -70,12 +70,15 @@ def read(path: Path) -> argparse.ArgumentParser:
     )
     made = None
     for call in _calls(function, path) if function else ():
-        args = [_value(one, path, function) for one in call.args]
-        options = {str(one.arg): _value(one.value, path, function) for one in call.keywords}
-        if _name(call) == "argparse.ArgumentParser":
-            made = argparse.ArgumentParser(**options)
-        elif made:
-            made.add_argument(*args, **options)
+        try:
+            args = [_value(one, path, function) for one in call.args]
+            options = {str(one.arg): _value(one.value, path, function) for one in call.keywords}
+            if _name(call) == "argparse.ArgumentParser":
+                made = argparse.ArgumentParser(*args, **options)
+            elif made:
+                made.add_argument(*args, **options)
+        except (TypeError, ValueError, AttributeError, RecursionError, argparse.ArgumentError):
+            raise _unreadable(call, path) from None
     if made is None:
         raise LabProblem(f"{path.name} has no {FUNCTION}() that makes an argparse.ArgumentParser")
     return made

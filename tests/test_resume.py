@@ -55,3 +55,32 @@ def test_a_recording_that_was_cut_off_goes_on_where_it_was(
     assert record() == "ok"
     assert log.read_text() == "made "
     assert not list((repo.root / resume.FOLDER).rglob("*.json")), "kept parts would outlive the key"
+
+
+def test_a_part_that_cannot_be_read_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEEP", str(tmp_path))
+    for content in (b"", b"{", b"\xff"):
+        (tmp_path / "a.json").write_bytes(content)
+        assert resume.part("a", lambda: 1) == 1
+        assert (tmp_path / "a.json").read_text() == "1"
+    with pytest.raises(ValueError, match="leave slashes out"):
+        resume.part("a/b", lambda: 1)
+
+
+def test_what_cannot_be_kept_is_used_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEEP", str(tmp_path / "gone"))
+    assert resume.part("a", lambda: 1) == 1
+    monkeypatch.setenv("LAB_KEEP", str(tmp_path))
+    (tmp_path / "a.json").mkdir()
+    assert resume.part("a", lambda: 1) == 1
+
+
+def test_a_recording_whose_parts_another_removed_is_written(repo: Repository) -> None:
+    body = f"import shutil\nshutil.rmtree({str(repo.root / resume.FOLDER)!r})"
+    repo.example("heavy", body, heavy=True, main=True)
+    (result,) = recorder.record_all(repo.root, only="*/heavy", heavy=True, device_name="cpu")
+    assert (result.status, result.path.is_file()) == ("ok", True)

@@ -116,3 +116,9 @@ def test_another_table_is_a_problem(columns: list, rows: list, said: str) -> Non
 def test_segments_of_no_length_at_all(tmp_path: Path) -> None:
     out = timeline.figure(segments([["GPU", "event", 0, 0]]), title="T", caption="", root=tmp_path)
     ET.fromstring(svg(out))
+
+
+@pytest.mark.parametrize("time", [1e308, 10**400, float("inf"), float("nan"), -1, None, "1", True])
+def test_what_is_no_time_is_refused(time: object) -> None:
+    with pytest.raises(LabProblem, match="is no segment"):
+        segments([["GPU", "matmul", 0, time]])

@@ -182,3 +182,24 @@ def test_readers_of_the_script_stay_in_step() -> None:
         tree = ast.parse((ROOT / "snippets" / name).read_text(encoding="utf-8"))
         names = [one.name for one in tree.body if isinstance(one, ast.FunctionDef)]
         assert names.count(usage.FUNCTION) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'add("--two", typ=int)',
+        'add("--one")',
+        'add("--two", type=argparse.Nope)',
+        'add("--two", help=1 + "a")',
+        "again = again; add(again)",
+        'add("--two", nargs=2, metavar=("x",))',
+        'add("--two", default={[]: 1})',
+        'add("--two", **{})',
+    ],
+)
+def test_what_argparse_refuses_is_named_with_its_line(repo: Repository, line: str) -> None:
+    repo.write("train_gpt.py", SCRIPT.format(line=line.replace("; ", "\n    ")))
+    with pytest.raises(
+        LabProblem, match=r"snippets/train_gpt.py:\d+: the help cannot be read from"
+    ):
+        usage.parser("train_gpt.py", repo.root)
