@@ -47,6 +47,9 @@ def _command(argv: Sequence[str] | None) -> int:
     except ValueError as error:  # every error of the lab that a user can mend is one
         print(f"fba_lab: {error}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:  # `wording` reads pages, for which the site's are needed
+        print(f"fba_lab: {error}; pip install -r requirements-site.txt", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("fba_lab: interrupted; records that were not reached are as before", file=sys.stderr)
         return 130

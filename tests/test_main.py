@@ -265,3 +265,12 @@ def test_a_lost_artefact_fails_check(two: Repository) -> None:
     next(two.root.rglob("two.a.*.txt")).unlink()
     done = lab(two, "check")
     assert done.returncode == 1 and "cannot be read" in done.stdout
+
+
+def test_a_missing_package_is_one_line() -> None:
+    code = "import sys; sys.modules['pygments'] = None\nfrom fba_lab import __main__\n"
+    code += "sys.exit(__main__.main(['wording']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "requirements-site.txt" in done.stderr
