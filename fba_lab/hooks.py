@@ -128,16 +128,23 @@ def _blame(one: results.Shown, what: str) -> None:
 
 
 def _check_text(file: File, files: Files, config: MkDocsConfig) -> None:
-    """Put a stand-in for a page that is not UTF-8, which would end the build when it is read."""
+    """Put a stand-in for a page that would end the build when it is read.
+
+    That is one which is not UTF-8, or a notebook that is none.
+    """
+    site, todo = build.current, "save it as UTF-8"
     try:
         file.content_string  # noqa: B018  # decodes it
+        if file.src_uri.endswith(notebook.SUFFIX):
+            todo = ""  # the error says it
+            notebook.read(Path(str(file.abs_src_path)), site.root)
     except (ValueError, OSError) as error:
         what = f"the page cannot be read: {error}"
-        site = build.current
         path = os.path.relpath(file.abs_src_path or file.src_uri, site.root)
-        site.report(what, "save it as UTF-8", path=Path(path).as_posix(), line=1)
+        site.report(what, todo, path=Path(path).as_posix(), line=1)
         files.remove(file)
-        files.append(File.generated(config, file.src_uri, content=f"# {prose.inert(what)}\n"))
+        uri = file.src_uri.removesuffix(notebook.SUFFIX).removesuffix(".md") + ".md"
+        files.append(File.generated(config, uri, content=f"# {prose.inert(what)}\n"))
 
 
 def _generated(config: MkDocsConfig, uri: str, **origin: str) -> File:

@@ -63,15 +63,16 @@ def about(path: str, site: build.Build) -> str:
 
     Problems are noted at the notebook.
     """
-    known = {one.file: one for one in notebook.discover(site.root).values()}
-    if path not in known:
+    file = site.root / path
+    if file.parent != site.root / notebook.FOLDER:
         return ""
+    one = notebook.read(file, site.root)  # of all of them, another may be broken
     parts = []
-    for shown in results.all_of(known[path], site) if site.mode != "off" else ():
+    for shown in results.all_of(one, site) if site.mode != "off" else ():
         results.answer_for(shown, site)
         parts += [render.tag("p", escape(text), class_="lab-notice") for text in shown.notices]
         if shown.result:
             words = f"Run on {terminal.provenance(shown.result)}. "
-            file = render.tag("a", "The notebook", href=f"{known[path].name}{notebook.SUFFIX}")
-            parts.append(render.tag("p", escape(words) + file, class_="lab-provenance"))
+            link = render.tag("a", "The notebook", href=file.name)
+            parts.append(render.tag("p", escape(words) + link, class_="lab-provenance"))
     return "".join(parts)

@@ -118,6 +118,9 @@ def _misfit(cell: Any) -> str | None:
         "".join(lines).encode()
     except UnicodeEncodeError:
         return "holds half a surrogate pair, which no file can; take it out"
+    outputs = cell.get("outputs", [])
+    if not isinstance(outputs, list) or not all(isinstance(one, dict) for one in outputs):
+        return "has outputs of another form; make them [] and record it"
     has = isinstance(cell.get("metadata"), dict)
     return None if has else "has no metadata; save it as format 4.5"
 

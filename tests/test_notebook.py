@@ -174,6 +174,7 @@ def test_what_is_no_notebook_is_one_line(repo: Repository, text: str) -> None:
         ({"source": "x = " + "-" * 20_000 + "1"}, "cell 'answer' is not plain Python"),
         ({"metadata": None}, "cell 2 has no metadata"),
         ({"cell_type": "heading"}, "cell 2 is neither code nor"),
+        ({"outputs": 5}, "cell 2 has outputs of another form"),
         ({"id": 5}, "no id of its own"),
         ({"id": "<b>"}, "no id of its own"),
     ],
@@ -284,6 +285,19 @@ def test_the_site_shows_it_light_and_with_its_provenance(tmp_path: Path) -> None
     path.write_text(path.read_text().replace("print('<b>1", "print('<b>0"))
     stale = mkdocs(root, "--strict")
     assert any("notebooks/one on cpu is stale: example changed" in w for w in warnings(stale))
+
+
+def test_a_broken_one_is_a_problem_with_its_place(tmp_path: Path) -> None:
+    root = make(tmp_path)
+    write(root, TITLE, ("code", "a", "1"))
+    record_all(root, device_name="cpu")
+    other = root / notebook.FOLDER / "two.ipynb"
+    for text in ("{", '{"cells": [], "metadata": {}, "nbformat": 4}'):
+        other.write_text(text)
+        built = mkdocs(root, "--strict")
+        assert built.returncode == 1
+        assert "Traceback" not in built.stdout + built.stderr
+        assert any("docs/notebooks/two.ipynb:1: " in line for line in warnings(built))
 
 
 @pytest.mark.parametrize("one", notebook.discover(ROOT).values(), ids=lambda one: one.id)
