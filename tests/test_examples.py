@@ -21,8 +21,8 @@ from fba_lab import depend, device, example, record, run, transcript
 from fba_lab.example import ROOT, Example
 from fba_lab.record import Record
 
-JOBS = max(1, (os.cpu_count() or 1) // 4)
-"""Examples at a time: each has torch's threads and compiles in several processes."""
+JOBS = min(4, os.cpu_count() or 1)
+"""Examples at a time: much of each is one thread at work, importing and tracing."""
 SLACK = 3
 """Times of its limit that an example may take: it is no test of speed."""
 
