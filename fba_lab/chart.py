@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fba_lab import render
+from fba_lab.files import replace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,8 @@ LOG_RANGE = 30
 """From this ratio between the largest and the smallest value on, the axis is logarithmic."""
 LINES = 5
 # Stand-ins that matplotlib can parse and that occur nowhere else, and what replaces them.
-STANDIN = {f"#0a0b{i:02x}": f"var(--lab-line-{i})" for i in range(1, LINES + 1)}
+COLOURS = [f"#0a0b{i:02x}" for i in range(1, LINES + 1)]
+STANDIN = {colour: f"var(--lab-line-{i})" for i, colour in enumerate(COLOURS, 1)}
 INK, GRID, PAPER = "#0a0c01", "#0a0c02", "#0a0c03"
 STANDIN |= {INK: "var(--lab-ink)", GRID: "var(--lab-grid)", PAPER: "var(--md-default-bg-color)"}
 DASHES = ("-", "--", ":", "-.", (0, (1, 1)))  # a second sign beside the colour
@@ -71,8 +72,7 @@ def framed(svg: str, table: str, *, title: str, caption: str, class_: str = "lab
     """Return the figure of a drawing: it may scroll sideways, its numbers fold out underneath."""
     scroll = render.region("div", svg, title, class_="lab-chart__scroll")
     caption_html = render.tag("figcaption", escape(caption)) if caption else ""
-    summary = render.tag("summary", "The numbers of this chart")
-    below = render.tag("details", summary, table, class_="lab-numbers")
+    below = render.folded("The numbers of this chart", table)
     return render.tag("figure", scroll, caption_html, below, class_=class_)
 
 
@@ -121,9 +121,7 @@ def cached(
         pass
     svg = _clean(draw(), f"c{key[:8]}", title, description)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(svg, encoding="utf-8")
-    part.replace(path)
+    replace(path, svg.encode())
     return svg
 
 
@@ -160,7 +158,7 @@ def _draw(series: Sequence[Series]) -> str:
 
 def _plot(axes: Axes, one: Series, index: int, count: int) -> None:
     """Draw one series as its kind asks."""
-    colour = f"#0a0b{index + 1:02x}"
+    colour = COLOURS[index]
     xs, ys = one["x"], one["y"]
     match one["kind"]:
         case "bar":

@@ -165,12 +165,11 @@ def _all_results(site: build.Build) -> list[results.Shown]:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Replace macros, refuse fences that may not be evaluated, and count the others."""
     site = build.current
+    site.enter_page(_page_path(page, site), get_relative_url(".", page.url) + "/")
     if page.file.src_uri.endswith(notebook.SUFFIX):
-        site.enter_page(_page_path(page, site), get_relative_url(".", page.url) + "/")
         return markdown  # a notebook is no Markdown, and is rendered as a whole
     text = page.file.content_string
     first_line = 1 + len(text.rstrip().split("\n")) - len(markdown.rstrip().split("\n"))
-    site.enter_page(_page_path(page, site), get_relative_url(".", page.url) + "/")
     parts = []
     for piece in fences.split(markdown, first_line):
         site.line = piece.line

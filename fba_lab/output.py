@@ -29,11 +29,15 @@ def device(one: Shown, content: str) -> str:
     `section`, and holds none.
     """
     where = escape(one.name)
-    mark = render.tag("span", escape(one.verdict), class_=f"lab-verdict lab-verdict--{one.colour}")
-    summary = render.tag("summary", render.tag("span", where, class_="lab-device"), mark)
+    summary = render.tag("summary", render.tag("span", where, class_="lab-device"), verdict(one))
     class_ = f"device device-{one.device}"
     body = render.tag("section", content, class_="device__body", data_search_exclude=True)
     return render.tag("details", summary, body, class_=class_, open=True)
+
+
+def verdict(one: Shown) -> str:
+    """Return how a run ended, in the colour of that."""
+    return render.tag("span", escape(one.verdict), class_=f"lab-verdict lab-verdict--{one.colour}")
 
 
 def result(one: Shown) -> str:
@@ -65,8 +69,7 @@ def _folded(entry: Mapping[str, Any], label: str) -> str:
     rows = len(entry["rows"])
     if rows <= LONG:
         return table(entry, label)
-    summary = render.tag("summary", escape(f"{entry['name']}: {rows} rows"))
-    return render.tag("details", summary, table(entry, label), class_="lab-numbers")
+    return render.folded(f"{entry['name']}: {rows} rows", table(entry, label))
 
 
 def _error(one: Shown) -> str:

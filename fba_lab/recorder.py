@@ -154,6 +154,12 @@ def origin(root: Path = ROOT) -> tuple[str | None, bool | None]:
     return commit, None if dirty is None else dirty == "1"
 
 
+def now() -> str:
+    """Return the time in UTC as records have it, such as "2026-12-01T03:20:35Z"."""
+    moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return moment.replace("+00:00", "Z")
+
+
 def _git(root: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
@@ -222,13 +228,11 @@ def _one(
     if keep:
         keep.mkdir(parents=True, exist_ok=True)
     outcome = run_example(item, where, cache_dir=cache, data_dir=data, keep_dir=keep, stop=stop)
-    if keep and outcome.status in ("ok", "expected-error"):
-        shutil.rmtree(keep, ignore_errors=True)  # another recording may have done so
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    date = now.replace("+00:00", "Z")
-    made, files = transcript.make(item, where, outcome, key, provenance | {"date": date})
+    made, files = transcript.make(item, where, outcome, key, provenance | {"date": now()})
     path = record.write(made, files, item, root, base)
-    edited = None
+    problem, edited = record.problem(made, item), None
+    if keep and not problem:
+        shutil.rmtree(keep, ignore_errors=True)  # another recording may have done so
     if base == record.RECORDS:
         if notebook.is_notebook(item):
             edited = notebook.put_outputs(item, files)
@@ -238,6 +242,6 @@ def _one(
         device=where,
         status=made.status,
         seconds=time.monotonic() - start,
-        problem=record.problem(made, item) or edited,
+        problem=problem or edited,
         path=path,
     )

@@ -13,6 +13,7 @@ from fba_lab import (
     fences,
     frame,
     notebook,
+    output,
     record,
     render,
     results,
@@ -24,7 +25,7 @@ from fba_lab.results import Shown
 
 OTHERS = {notebook.GROUP: "Notebooks", suite.example().block: "Tests on a GPU"}
 """Titles of the groups of records that belong to no block."""
-COLUMNS = ("metric", "median", "unit", "quartiles", "n")
+COLUMNS = render.METRIC_COLUMNS
 DIGITS = 6  # as `python -m fba_lab report` prints them
 CALL = re.compile(r"""\bpages\.(\w+)\(\s*["']([\w/-]+)["']""")
 
@@ -87,8 +88,8 @@ def _table(found: Iterable[Shown], where: Mapping[str, str], label: str) -> str:
     class_ = {"median": "num", "n": "num"}
     heads = (render.tag("th", name, scope="col", class_=class_.get(name)) for name in COLUMNS)
     bodies = (render.tag("tbody", _head(one, where), *_rows(one)) for one in found)
-    inner = render.tag("table", render.tag("thead", render.tag("tr", *heads)), *bodies)
-    inner = inner.replace("<table>", '<table class="lab-grid">', 1)
+    head = render.tag("thead", render.tag("tr", *heads))
+    inner = render.tag("table", head, *bodies, class_="lab-grid")
     return render.region("div", inner, label, class_="lab-table lab-table--grouped")
 
 
@@ -97,13 +98,11 @@ def _head(one: Shown, where: Mapping[str, str]) -> str:
     assert one.result is not None
     url, name = where.get(one.example.id), escape(one.example.id)
     link = render.tag("a", name, href=url) if url else f"{name} (on no page)"
-    verdict = escape(one.verdict)
-    mark = render.tag("span", verdict, class_=f"lab-verdict lab-verdict--{one.colour}")
     kinds = (("tables", "table"), ("series", "series"), ("artefacts", "file"))
     also = [_counted(len(one.result[key]), noun) for key, noun in kinds if one.result[key]]
     words = terminal.provenance(one.result) + (f" · also {', '.join(also)}" if also else "")
     line = render.tag("span", escape(words), class_="lab-provenance")
-    inner = render.tag("div", link, " ", mark, line, class_="lab-table__where")
+    inner = render.tag("div", link, " ", output.verdict(one), line, class_="lab-table__where")
     cell = render.tag("th", inner, colspan=len(COLUMNS), scope="rowgroup")
     return render.tag("tr", cell, class_="lab-table__group")
 
@@ -123,15 +122,13 @@ def _rows(one: Shown) -> list[str]:
 
 
 def _number(metric: Mapping[str, Any]) -> str:
-    low, high = (render.number(metric[end], DIGITS) for end in ("low", "high"))
-    spread = f"{low} – {high}" if metric["n"] > 1 else ""
     value = render.tag("td", render.number(metric["value"], DIGITS), class_="num")
     return render.tag(
         "tr",
         render.tag("td", escape(metric["name"])),
         value,
         render.tag("td", escape(metric["unit"])),
-        render.tag("td", spread),
+        render.tag("td", render.spread(metric, DIGITS)),
         render.tag("td", str(metric["n"]), class_="num"),
     )
 

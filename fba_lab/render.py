@@ -154,6 +154,7 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+METRIC_COLUMNS = ("metric", "median", "unit", "quartiles", "n")
 LONG_CELL = 48
 """Characters; a column with a longer text wraps, or it would push the numbers out of sight."""
 
@@ -191,6 +192,11 @@ def table(
     return region("div", inner, label, class_="lab-table")
 
 
+def folded(title: str, content: str) -> str:
+    """Set numbers that a reader opens who wants them."""
+    return tag("details", tag("summary", escape(title)), content, class_="lab-numbers")
+
+
 def _head(name: str, class_: str | None) -> str:
     """Set a column's head; without a name it is no head, which a screen reader would announce."""
     if not name:
@@ -206,14 +212,15 @@ def metrics(entries: Sequence[Mapping[str, Any]], label: str) -> str:
     """Set the metrics of a record: the median, and the quartiles and count behind it."""
     if not entries:
         return ""
-    rows = []
-    for entry in entries:
-        spread = ""
-        if entry["n"] > 1:
-            spread = f"{number(entry['low'])} – {number(entry['high'])}"
-        rows.append([entry["name"], entry["value"], entry["unit"], spread, entry["n"]])
-    columns = ["metric", "median", "unit", "quartiles", "n"]
-    return table(columns, rows, caption="Metrics", label=label)
+    rows = [[one["name"], one["value"], one["unit"], spread(one), one["n"]] for one in entries]
+    return table(METRIC_COLUMNS, rows, caption="Metrics", label=label)
+
+
+def spread(entry: Mapping[str, Any], digits: int = 4) -> str:
+    """Set the quartiles of a metric; empty for a single value."""
+    if entry["n"] <= 1:
+        return ""
+    return f"{number(entry['low'], digits)} – {number(entry['high'], digits)}"
 
 
 # --- Errors and problems --------------------------------------------------------------------------

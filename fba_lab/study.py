@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.util
 import io
 import json
@@ -239,8 +238,8 @@ def _run(example: Example, device: str) -> record.Record:
     key, (commit, dirty) = depend.key(example, ROOT), recorder.origin(ROOT)
     data = Path(os.environ.get("LAB_DATA") or ROOT / "data").absolute()
     outcome = run.run_example(example, device, cache_dir=ROOT / CACHE, data_dir=data)
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    made_with = devices.describe(device) | {"commit": commit, "dirty": dirty, "date": now}
+    made_with = devices.describe(device) | {"commit": commit, "dirty": dirty}
+    made_with["date"] = recorder.now()
     return transcript.make(example, device, outcome, key, made_with)[0]
 
 

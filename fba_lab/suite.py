@@ -7,7 +7,6 @@ it depends on: the tests marked `gpu` with all that they reach in their file and
 from __future__ import annotations
 
 import ast
-import datetime
 import os
 import re
 import tempfile
@@ -140,8 +139,7 @@ def make(
 
     sealed = key(root)
     commit, dirty = recorder.origin(root)
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    made = {"commit": commit, "dirty": dirty, "date": now.replace("+00:00", "Z")}
+    made = {"commit": commit, "dirty": dirty, "date": recorder.now()}
     rows = [[one.name, one.outcome, round(one.seconds, 3)] for one in ran]
     tables = [{"name": "tests", "columns": COLUMNS, "rows": rows}]
     apart = [

@@ -169,7 +169,7 @@ def _patch(inside: Sequence[Segment], rows: list[str], index: int, group: Group)
         boxes.append(Shape(corners, closed=True))
     return PathPatch(
         Shape.make_compound_path(*boxes),
-        facecolor=f"#0a0b{index + 1:02x}",
+        facecolor=chart.COLOURS[index],
         edgecolor=chart.PAPER,  # of the hatch; there is no outline, which would hide short ones
         hatch=HATCHES[index],
         linewidth=0,

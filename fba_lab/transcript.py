@@ -100,7 +100,7 @@ def _artefacts(
     return rows, files
 
 
-def _clean_file(content: bytes, clean: Callable[[str], str], kind: str = "text") -> bytes:
+def _clean_file(content: bytes, clean: Callable[[str], str], kind: str) -> bytes:
     """Return a file without paths and names, as far as it is text, also inside gzip."""
     if kind == "json":  # what is cleaned by line has to be a line, not half of a quoted one
         with contextlib.suppress(ValueError, RecursionError):
